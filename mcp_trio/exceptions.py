@@ -1,0 +1,60 @@
+"""Every exception that a program has to know, in one place.
+
+`MCPError`, `ProtocolError` and `UnsupportedProtocolVersion` come from the protocol itself. The two
+defined here belong to the connection: it ended, or an answer took too long.
+"""
+
+import trio
+
+from mcp_trio.protocol.errors import MCPError, ProtocolError, UnsupportedProtocolVersion
+
+__all__ = [
+    "ConnectionClosed",
+    "MCPError",
+    "ProtocolError",
+    "RequestTimeout",
+    "UnsupportedProtocolVersion",
+]
+
+
+class ConnectionClosed(Exception):  # noqa: N818 (named as trio names its own: what happened)
+    """The connection is gone; whatever was waited for will not come.
+
+    Args:
+        reason: one clause that says why, such as "the server exited".
+        exit_status: a child's exit status, negative for a signal as in `subprocess`; None when it
+            is unknown or there is no child, and never the result of our own shutdown.
+        stderr_tail: the last lines that a child wrote to stderr, secrets removed.
+    """
+
+    def __init__(self, reason: str, exit_status: int | None = None, stderr_tail: str = "") -> None:
+        super().__init__(reason, exit_status, stderr_tail)
+        self.reason = reason
+        self.exit_status = exit_status
+        self.stderr_tail = stderr_tail
+
+    def __str__(self) -> str:
+        status = "" if self.exit_status is None else f" (exit status {self.exit_status})"
+        tail = self.stderr_tail.strip()
+        return f"{self.reason}{status}{f'; stderr: {tail}' if tail else ''}"
+
+    def fresh(self) -> "ConnectionClosed":
+        """A copy without a traceback, so that each waiting call raises an instance of its own."""
+        return type(self)(*self.args)
+
+
+class RequestTimeout(trio.TooSlowError):
+    """A request had no answer in time; it was cancelled at the peer as well.
+
+    Args:
+        method: the request's method.
+        seconds: the timeout that passed.
+    """
+
+    def __init__(self, method: str, seconds: float) -> None:
+        super().__init__(method, seconds)
+        self.method = method
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return f"{self.method} had no answer within {self.seconds:g} s"
