@@ -104,22 +104,26 @@ def is_record(hint: Any) -> TypeGuard[type[Record]]:
 
 def wire_name(field: "attrs.Attribute[Any]") -> str:
     """What a field is called on the wire: its own name for it, or the camelCase of ours."""
-    if "wire" in field.metadata:
-        return str(field.metadata["wire"])
-    if field.name == "meta":
+    return str(field.metadata.get("wire") or _camel_case(field.name))
+
+
+def _camel_case(name: str) -> str:
+    if name == "meta":
         return "_meta"
-    first, *rest = field.name.split("_")
+    first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
 def constants_of(cls: type) -> dict[str, str]:
-    """The discriminators of a type, such as ``{"type": "text"}``; they have no underscores."""
-    found = {}
+    """The discriminators of a type as they are on the wire, such as ``{"type": "text"}``."""
+    hints: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
-        for name, hint in get_annotations(base).items():
-            if get_origin(hint) is ClassVar and get_origin(get_args(hint)[0]) is Literal:
-                found[name.replace("result_type", "resultType")] = getattr(cls, name)
-    return found
+        hints.update(get_annotations(base))
+    return {
+        _camel_case(name): getattr(cls, name)
+        for name, hint in hints.items()
+        if get_origin(hint) is ClassVar and get_origin(get_args(hint)[0]) is Literal
+    }
 
 
 # --- Reading -------------------------------------------------------------------------------------
