@@ -70,12 +70,11 @@ class _DescriptorStream(trio.abc.AsyncResource):
         await trio.lowlevel.checkpoint()
 
     def _broken(self, action: str, error: OSError) -> trio.BrokenResourceError:
-        reason = error.strerror or str(error)
-        return trio.BrokenResourceError(f"cannot {action} {self._name}: {reason}")
+        return trio.BrokenResourceError(f"cannot {action} {self._name}: {error.strerror}")
 
 
 class DescriptorReceiveStream(_DescriptorStream, trio.abc.ReceiveStream):
-    """Reads from a descriptor. Made by `open_receive_stream`."""
+    """Made by `open_receive_stream`."""
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """At least one byte, or b"" at the end.
@@ -93,7 +92,7 @@ class DescriptorReceiveStream(_DescriptorStream, trio.abc.ReceiveStream):
 
 
 class DescriptorSendStream(_DescriptorStream, trio.abc.SendStream):
-    """Writes to a descriptor. Made by `open_send_stream`."""
+    """Made by `open_send_stream`."""
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Write all of `data`, waiting while the other side does not read.
@@ -140,8 +139,8 @@ if sys.platform != "win32":
         return _Threaded(os.dup(fd), pollable=not regular, abandon=not regular)
 
     def _reopened_pipe(fd: int, access: int) -> _Polled:
-        """Raises OSError where this does not work: only Linux has the path, and the pipe may belong
-        to another user, or have nobody left who reads it. A thread copes with (or finds) it."""
+        """Raises OSError where it does not work: only Linux has this path, and the pipe may be
+        another user's, or have no reader left. A thread copes with the one and finds the other."""
         own = os.open(f"/proc/self/fd/{fd}", access | os.O_NONBLOCK)
         return _Polled(own, partial(os.read, own), partial(os.write, own), partial(os.close, own))
 
@@ -295,7 +294,7 @@ class _Threaded:
         if self._closed and self._busy.acquire(blocking=False):
             try:
                 if self._fd >= 0:
-                    os.close(self._fd)
-                    self._fd = -1
+                    self._fd, number = -1, self._fd
+                    os.close(number)
             finally:
                 self._busy.release()

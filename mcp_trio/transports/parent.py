@@ -18,18 +18,15 @@ import trio
 POLL_INTERVAL = 1.0  # seconds, where the system cannot tell us
 
 
-async def wait_parent_gone(parent: int | None = None) -> None:
-    """Return as soon as the parent process has ended.
+async def wait_parent_gone(parent: int) -> None:
+    """Return as soon as the parent process, the one with the id `parent`, has ended.
 
-    `parent` is its process id, by default that of the parent at the time of the call. A program
-    which may outlive its parent before it comes to call this should ask `os.getppid()` first
-    thing and pass the answer on. Returns at once (after a checkpoint) if that process is no longer
-    our parent. A parent outside of our PID namespace has id 0 and is never seen to go.
-    Cancelling leaves nothing behind.
+    Ask `os.getppid()` for the id first thing in the program and pass it here: a parent that ends
+    before this is called has been replaced by then, and its replacement lives long. Returns at
+    once (after a checkpoint) if `parent` is our parent no longer. One outside of our PID namespace
+    has the id 0 and is never seen to go. Cancelling leaves nothing behind.
     """
     await trio.lowlevel.checkpoint()
-    if parent is None:
-        parent = os.getppid()
     if sys.platform == "win32":
         await _wait_process(parent)
     else:
