@@ -48,7 +48,7 @@ class FitError(ValueError):
 
 
 def _as_text(block: JSONObject, text: str) -> JSONObject:
-    kept = {key: block[key] for key in ("annotations", "_meta") if key in block}
+    kept: JSONObject = {key: block[key] for key in ("annotations", "_meta") if key in block}
     return {"type": "text", "text": text, **kept}
 
 
@@ -101,7 +101,7 @@ def fit_tool(tool: JSONObject, version: str) -> JSONObject:
     """A tool of ``tools/list`` as ``version`` can carry it."""
     if supports("structured_content_any", version):
         return tool
-    fitted = {**tool, "inputSchema": _plain_properties(tool["inputSchema"])}
+    fitted = {**tool, "inputSchema": _plain_properties(tool.get("inputSchema", {}))}
     output = tool.get("outputSchema")
     if not supports("output_schema", version):
         fitted.pop("outputSchema", None)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NAMES: Final[dict[str, str]] = {
     "base": """
         Annotations CacheablePage CacheableResult CacheScope Cursor EmptyResult Icon Implementation
-        InputResponseRequestParams JSON JSONObject LoggingLevel NotificationMetaObject
+        InputResponseRequestParams JSON JSONObject LOGGING_LEVELS LoggingLevel NotificationMetaObject
         NotificationParams PaginatedRequestParams PaginatedResult ProgressToken Record RequestId
         RequestParams Result ResultMetaObject Role""",
     "capabilities": """

@@ -12,7 +12,7 @@ names (see `mcp_trio.protocol.convert`). Three rules hold everywhere:
   that a newer peer says is lost on the way through.
 """
 
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 import attrs
 
@@ -32,6 +32,8 @@ CacheScope: TypeAlias = Literal["public", "private"]
 LoggingLevel: TypeAlias = Literal[
     "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"
 ]
+LOGGING_LEVELS: Final[tuple[str, ...]] = get_args(LoggingLevel)
+"""The levels, least severe first (RFC 5424)."""
 
 
 @attrs.frozen(repr=False)
