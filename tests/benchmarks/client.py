@@ -93,6 +93,9 @@ class RawClient:
 
     def resident_memory(self) -> int:
         """Return the server's resident memory in bytes."""
+        status = Path(f"/proc/{self.process.pid}/statm")
+        if status.exists():
+            return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         listing = subprocess.run(
             ["ps", "-o", "rss=", "-p", str(self.process.pid)],
             capture_output=True,

@@ -6,12 +6,21 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import attrs
 import pytest
 
 from tests.benchmarks import report
-from tests.benchmarks.client import ServerFailed, open_raw_client
+from tests.benchmarks.client import Era, ServerFailed, open_raw_client
 from tests.benchmarks.measure import Effort, Opener, Sampler
-from tests.benchmarks.rows import ADD, ROWS, SERVERS, Budget, Row
+from tests.benchmarks.rows import (
+    ADD,
+    CLIENT_AND_SERVER,
+    IN_PROCESS,
+    ROWS,
+    SERVERS,
+    Budget,
+    Row,
+)
 from tests.benchmarks.run import measured, selected
 
 EFFORT = Effort(rounds=3, warm_up=0.0, sample=0.0)
@@ -29,6 +38,20 @@ def sampling(*values: float) -> Opener:
 def broken(effort: Effort) -> Iterator[Sampler]:
     raise ServerFailed("no such server")
     yield
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_our_server_is_measured(era: Era) -> None:
+    """The benchmarked server stays a server that works, in both eras."""
+    with open_raw_client(SERVERS["ours"](), era) as client:
+        client.timed_calls(ADD, count=50, window=20, check="3".__eq__)
+
+
+@pytest.mark.parametrize("row", [CLIENT_AND_SERVER, IN_PROCESS], ids=lambda row: row.name)
+def test_our_client_is_measured(row: Row) -> None:
+    """The timed programs stay programs that work."""
+    ours = attrs.evolve(row, contestants={"ours": row.contestants["ours"]})
+    assert not measured(ours, EFFORT).failures
 
 
 def test_raw_client_counts_only_right_answers() -> None:
