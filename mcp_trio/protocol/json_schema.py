@@ -208,6 +208,8 @@ def _explain(error: Any) -> Iterator[Violation]:
     elif kind.name in ("additionalProperties", "unevaluatedProperties"):
         for name in kind.unexpected:
             yield Violation(_join(path, name), "is not known here")
+    elif kind.name == "propertyNames":
+        yield Violation(_join(path, str(kind.error.instance)), "is no name that may stand here")
     elif kind.name == "format":
         expected = EXPECTED_FORMATS.get(kind.format, f"of the format {kind.format}")
         yield Violation(path, f"{_shorten(repr(error.instance))} is not {expected}")

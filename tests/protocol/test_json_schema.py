@@ -51,6 +51,9 @@ def test_violations_name_the_field() -> None:
         "city: is required, and missing",
     }
     assert told(schema, {"city": "Oslo"}) == []
+    assert told({"propertyNames": {"pattern": "^a"}}, {"b": 1}) == [
+        "b: is no name that may stand here"
+    ]
 
 
 @pytest.mark.parametrize(
