@@ -147,12 +147,12 @@ def idle_megabytes(argv: Argv) -> Opener:
 def _calibrated(run: Callable[[int], float], effort: Effort, window: int) -> int:
     """Warm up; return how many calls fill one sample."""
     count = max(2 * window, 3)
-    spent = took = 0.0
+    spent = took = run(count)
     while spent < effort.warm_up:
-        took = run(count)
-        spent += took
         if took < effort.warm_up / 8:
             count *= 2
+        took = run(count)
+        spent += took
     return max(2 * window, 3, int(count / took * effort.sample))
 
 
