@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import attrs
@@ -95,12 +96,14 @@ _TRAPS = [
 ]
 
 
+@cache  # building a strategy costs more than drawing from it
 def json_text() -> st.SearchStrategy[str]:
     """Strings without lone surrogates, often with what a careless framer or parser trips over."""
     traps = st.lists(st.sampled_from(_TRAPS), max_size=4).map("".join)
     return traps | st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
+@cache
 def json_values(max_leaves: int = 8) -> st.SearchStrategy[Any]:
     """Any JSON value of up to `max_leaves` scalars: big integers, no NaN, no Infinity."""
     scalars = (
@@ -126,9 +129,12 @@ def json_objects(max_leaves: int = 8) -> st.SearchStrategy[JSONObject]:
 # Messages -------------------------------------------------------------------------------------
 
 
+@cache
 def request_ids() -> st.SearchStrategy[RequestId]:
     """Strings and integers, some of which look alike ("1" and 1) or exceed 64 bits."""
-    alike = st.sampled_from([0, 1, "0", "1", "", -1, "01", "1.0", "true", 2**53 + 1, 2**64, 10**30])
+    alike: st.SearchStrategy[RequestId] = st.sampled_from(
+        [0, 1, "0", "1", "", -1, "01", "1.0", "true", 2**53 + 1, 2**64, 10**30]
+    )
     return alike | st.integers() | json_text()
 
 
@@ -164,6 +170,7 @@ def error_responses() -> st.SearchStrategy[ErrorResponse]:
     return st.builds(ErrorResponse, st.none() | request_ids(), error_objects())
 
 
+@cache
 def messages() -> st.SearchStrategy[Message]:
     """One valid message of any kind."""
     return st.one_of(requests(), notifications(), responses(), error_responses())
@@ -200,6 +207,7 @@ def _is_noise(line: bytes) -> bool:
     return not line.isspace() and decode(line) == Noise(line)
 
 
+@cache
 def noise_lines() -> st.SearchStrategy[bytes]:
     """Lines that nobody would take for a message: banners, log lines, bytes. Not blank, no LF."""
     typical = st.sampled_from(

@@ -41,7 +41,7 @@ _BRACKETS = _compile(
     rb'(?:[^"\[\]{}]++|' + _STRING + rb"|" + _LEAF + rb')*+(?:([\[{]++)|([\]}]++)|"|\Z)'
 )
 _LEAF_ALONE = _compile(_LEAF)
-_COMMA = _compile(_SPACE + rb",")
+_COMMA = _compile(_SPACE + rb"," + _SPACE)
 _OPEN_ARRAY = _compile(_SPACE + rb"\[" + _SPACE)
 _CLOSE_ARRAY = _compile(_SPACE + rb"\]" + _SPACE + rb"\Z")
 _OPEN_OBJECT = _compile(_SPACE + rb"\{")
