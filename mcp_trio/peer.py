@@ -85,6 +85,7 @@ class IncomingRequest:
         scope: Cancelled when the answer is no longer wanted.
         open_ended: Set by a handler that ends only when it is cancelled, such as a
             subscription; when input ends, nobody waits for it.
+        answered: True once the answer is on its way; nothing follows it.
     """
 
     id: RequestId
@@ -93,6 +94,7 @@ class IncomingRequest:
     peer: "Peer"
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, repr=False)
     open_ended: bool = False
+    answered: bool = False
     _batch: "_BatchReply | None" = attrs.field(default=None, repr=False)
 
     @property
@@ -104,12 +106,12 @@ class IncomingRequest:
     @property
     def silenced(self) -> bool:
         """True once nothing more may be sent for this request."""
-        return self.scope.cancel_called or self.peer.closed is not None
+        return self.answered or self.scope.cancel_called or self.peer.closed is not None
 
     async def notify(self, method: str, params: JSONObject | None = None) -> None:
         """Send a notification that belongs to this request.
 
-        Does nothing once the request is cancelled: nothing more may be sent for it then.
+        Does nothing once the request is answered or cancelled: nothing may be sent for it then.
         """
         if self.silenced:
             await trio.lowlevel.checkpoint()
@@ -374,7 +376,9 @@ class Peer:
     def _deadline(
         self, scope: trio.CancelScope, timeout: float, max_timeout: float | None
     ) -> Iterator[_Deadline]:
-        deadline = _Deadline(scope, timeout, timeout * CEILING if max_timeout is None else max_timeout)
+        deadline = _Deadline(
+            scope, timeout, timeout * CEILING if max_timeout is None else max_timeout
+        )
         if self._people:
             deadline.pause()
         self._deadlines.add(deadline)
@@ -484,6 +488,11 @@ class Peer:
 
     # Answering
 
+    @property
+    def serving(self) -> tuple[IncomingRequest, ...]:
+        """The requests of the other side that are being worked on, in order of arrival."""
+        return tuple(self._serving.values())
+
     async def _serve(self, incoming: IncomingRequest) -> None:
         """Answer one request of the other side, unless it is cancelled first."""
         try:
@@ -514,6 +523,7 @@ class Peer:
     async def _reply(self, incoming: IncomingRequest, answer: Response | ErrorResponse) -> None:
         if incoming.silenced:  # cancelled after its last checkpoint: it is silent all the same
             return
+        incoming.answered = True
         if incoming._batch is not None:
             self._correlation.close_incoming(incoming.id)
             frame = incoming._batch.settle(answer)

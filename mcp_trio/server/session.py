@@ -9,9 +9,16 @@ difference: each request carries a `RequestInfo`, made of the session or of the 
 from typing import Any
 
 import attrs
+import trio
 
 from mcp_trio.peer import Peer
 from mcp_trio.wire.jsonrpc import JSONObject
+
+
+def _announce(session: "Session", _: object, initialized: bool) -> bool:
+    if initialized:
+        session.ready.set()
+    return initialized
 
 
 @attrs.define(eq=False)
@@ -22,8 +29,10 @@ class Session:
         peer: The way to the client: notifications of no request in particular go here.
         version: The legacy revision that `initialize` agreed on; None before it, and for
             good where the client is modern.
+        settled: Set once `initialize` has been answered, with whatever outcome.
         initialized: True once `notifications/initialized` came; before it the server asks
             the client nothing but `ping`.
+        ready: Set along with ``initialized``, for who has to wait for it.
         client_info, client_capabilities: As in `initialize`, in wire form.
         log_level: As in `logging/setLevel`; None until it is set.
         subscriptions: How often each resource URI is subscribed to (`resources/subscribe`).
@@ -33,7 +42,9 @@ class Session:
 
     peer: Peer
     version: str | None = None
-    initialized: bool = False
+    settled: trio.Event = attrs.field(factory=trio.Event, repr=False)
+    initialized: bool = attrs.field(default=False, on_setattr=_announce)
+    ready: trio.Event = attrs.field(factory=trio.Event, repr=False)
     client_info: JSONObject | None = None
     client_capabilities: JSONObject = attrs.field(factory=dict)
     log_level: str | None = None
