@@ -46,6 +46,11 @@ class Output:
         return compile_schema(self.schema, formats=FORMATS) if self.schema is not None else None
 
 
+def raw_output(schema: JSONObject) -> Output:
+    """An output whose schema the user wrote: results are structured as they are."""
+    return Output("object", schema)
+
+
 def output_of(hint: Any, local: Mapping[str, Any] | None, called: str) -> Output:
     """The output of a function that is annotated to return ``hint``. Raises TypeError."""
     bare, _ = unwrap(hint)

@@ -108,25 +108,21 @@ class FunctionSchema:
                 )
         return bound
 
-    def bind_text(self, arguments: Mapping[str, str]) -> dict[str, Any]:
+    def bind_text(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Like `bind` for arguments that are text only, as those of prompts and URI templates.
 
         A text stands for itself where the parameter takes it, and otherwise for the JSON in it:
-        ``"3"`` is an integer where an integer is wanted. Raises `ArgumentsInvalid`.
+        ``"3"`` is an integer where an integer is wanted. The same goes for the texts in the lists
+        and objects that exploded template variables give. Raises `ArgumentsInvalid`.
         """
         return self.bind({name: self._from_text(name, text) for name, text in arguments.items()})
 
-    def _from_text(self, name: str, text: str) -> Any:
-        accepts = self._text_parameters.get(name)
-        if accepts is None or accepts.is_valid(text):
-            return text
-        try:
-            return msgspec.json.decode(text)
-        except (msgspec.MsgspecError, ValueError):
-            return text
+    def _from_text(self, name: str, text: Any) -> Any:
+        parameter = self._parameter_validators.get(name)
+        return text if parameter is None or parameter.is_valid(text) else _decode_text(text)
 
     @cached_property
-    def _text_parameters(self) -> dict[str, Validator]:
+    def _parameter_validators(self) -> dict[str, Validator]:
         definitions = self.input_schema.get("$defs", {})
         return {
             parameter.name: compile_schema(
@@ -144,6 +140,17 @@ class FunctionSchema:
             raise ArgumentsInvalid(inside) from error.__cause__
 
 
+def _decode_text(text: Any) -> Any:
+    if isinstance(text, list):
+        return [_decode_text(item) for item in text]
+    if isinstance(text, dict):
+        return {key: _decode_text(item) for key, item in text.items()}
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, ValueError):
+        return text
+
+
 def _within(name: str, path: str) -> str:
     return name + path if path.startswith("[") or not path else f"{name}.{path}"
 
@@ -152,21 +159,15 @@ def function_schema(
     function: Callable[..., Any],
     *,
     context_type: type | None = None,
-    input_schema: JSONObject | None = None,
-    output_schema: JSONObject | None = None,
 ) -> FunctionSchema:
     """Read a function's signature and docstring.
 
-    ``context_type`` is the class whose annotation marks the context parameter. ``input_schema`` and
-    ``output_schema`` stand instead of what the annotations say; the function then takes the
-    arguments that the schema accepts by name, as JSON values. The function may be
+    ``context_type`` is the class whose annotation marks the context parameter. The function may be
     a coroutine function, a method, a `functools.partial` (what it holds is not the client's to
     give), an object with ``__call__``, or wrapped.
 
     Raises TypeError, naming function and parameter: for ``*args`` and positional-only parameters,
-    types that have no JSON Schema, annotations that cannot be resolved, two context parameters, a
-    function that does not take what ``input_schema`` requires. Raises `InvalidSchema` for schemas
-    that are not valid.
+    types that have no JSON Schema, annotations that cannot be resolved, two context parameters.
     """
     plain = _plain_function(function)
     called = getattr(plain, "__qualname__", None) or repr(function)
@@ -184,34 +185,21 @@ def function_schema(
         raise TypeError(f"{called} has two context parameters: {' and '.join(contexts)}")
     arguments = {name: found for name, found in taken.items() if name not in contexts}
     read = _Reader(called, Shapes("input", scope), hints, contexts)
-    if input_schema is None:
-        read.parameters_of(arguments)
-        input_schema = read.schema()
-    else:
-        read.schema_for(arguments, input_schema)
+    read.parameters_of(arguments)
     name = getattr(plain, "__name__", None)
     return FunctionSchema(
         None if name in ("<lambda>", "__call__") else name,
         _description(function, plain),
         tuple(read.parameters),
-        input_schema,
+        read.schema(),
         contexts[0] if contexts else None,
-        _output(output_schema, hints, scope, called),
+        output_of(hints.get("return", MISSING), scope, called),
         read.rest,
         tuple(
             (p.name, p.structure) for p in read.parameters if p.structure and p.name == p.variable
         ),
         tuple(p for p in read.parameters if p.name != p.variable),
     )
-
-
-def _output(
-    schema: JSONObject | None, hints: Mapping[str, Any], scope: Mapping[str, Any], called: str
-) -> Output:
-    if schema is None:
-        return output_of(hints.get("return", MISSING), scope, called)
-    compile_schema(schema)
-    return Output("object", schema)
 
 
 @attrs.define
@@ -269,21 +257,6 @@ class _Reader:
         ):
             schema["propertyNames"] = {"not": {"enum": sorted(hidden)}}
         return self.shapes.whole(schema)
-
-    def schema_for(self, arguments: Mapping[str, inspect.Parameter], schema: JSONObject) -> None:
-        """Check that the function takes what the user's own schema accepts, and read that."""
-        compile_schema(schema)
-        if schema.get("type") != "object":
-            raise TypeError(f"the input schema of {self.called} has to have the type 'object'")
-        takes_any = any(p.kind is p.VAR_KEYWORD for p in arguments.values())
-        required = schema.get("required", [])
-        for name, found in schema.get("properties", {}).items():
-            if name in self.contexts or not (name in arguments or takes_any):
-                raise TypeError(
-                    f"the input schema of {self.called} has {name!r}, which is no parameter of it"
-                )
-            described = found if isinstance(found, dict) else {}
-            self.parameters.append(Parameter(name, name, described, name in required))
 
 
 def _is_unpacked(hint: Any) -> bool:
