@@ -35,8 +35,8 @@ class ChildStream(LineStream):
         await self._child.settle()
         if self._child.exit_status is None:
             reason = f"{reason} ({self._command})"
-        else:
-            reason = self._ending()
+        elif reason != self._ending():
+            reason = f"{reason}: {self._ending()}"
         return Closed(reason, self._child.exit_status, self._child.stderr_tail)
 
     async def aclose(self) -> None:
