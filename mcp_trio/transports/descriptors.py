@@ -118,7 +118,6 @@ class DescriptorSendStream(_DescriptorStream, trio.abc.SendStream):
 
 
 def _open(fd: int, access: int, refusal: str) -> _Polled | _Threaded:
-    """A descriptor of our own for what `fd` names, of the kind that waits for it best."""
     if sys.platform != "win32":
         return _open_posix(fd, access, refusal)
     return _Threaded(os.dup(fd), pollable=False, abandon=True)

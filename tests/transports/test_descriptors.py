@@ -207,6 +207,7 @@ async def test_an_abandoned_thread_closes_what_it_used(there: Ends, cancel_first
             else:
                 stream.close()
     stream.close()
+    os.fstat(stream._descriptor._fd)
     os.close(there.theirs)
     try:
         os.write(there.ours, b"x")  # no EPIPE: the thread still has the pipe's read end
@@ -272,6 +273,31 @@ async def test_a_descriptor_that_others_made_non_blocking(there: Ends, back: End
     assert not os.get_blocking(back.theirs)
     receive.close()
     send.close()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "foreign pipe"], indirect=True)
+async def test_somebody_else_was_faster(there: Ends) -> None:
+    """Of two readers who are woken by one byte, the one who finds nothing goes on waiting."""
+    os.set_blocking(there.theirs, False)
+    sender, receiver = trio.open_memory_channel[bytes](2)
+    streams = [open_receive_stream(there.theirs, "it") for _ in range(2)]
+
+    async def receive(stream: descriptors.DescriptorReceiveStream) -> None:
+        sender.send_nowait(await stream.receive_some())
+
+    with trio.fail_after(LIMIT):
+        async with trio.open_nursery() as nursery:
+            for stream in streams:
+                nursery.start_soon(receive, stream)
+            await trio.testing.wait_all_tasks_blocked()
+            for byte in (b"x", b"y"):
+                os.write(there.ours, byte)
+                assert await receiver.receive() == byte
+                await trio.testing.wait_all_tasks_blocked(0.02)
+    for stream in streams:
+        stream.close()
+    sender.close()
+    receiver.close()
 
 
 async def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:

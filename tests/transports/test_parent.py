@@ -19,9 +19,12 @@ from mcp_trio.transports.parent import wait_parent_gone
 from tests.transports._children import LIMIT, child, read_until, running
 
 GRANDCHILD = """
+    import trio.testing
     parent = os.getppid()
-    os.write(1, b"%d watches\\n" % os.getpid())
-    await wait_parent_gone(parent)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait_parent_gone, parent)
+        await trio.testing.wait_all_tasks_blocked()
+        os.write(1, b"%d watches\\n" % os.getpid())
     os.write(1, b"gone\\n")
 """
 

@@ -129,6 +129,40 @@ def test_prints_go_nowhere_when_stderr_breaks() -> None:
         assert process.communicate(timeout=LIMIT)[0] == b"after\n"
 
 
+def test_flushed_before_though_replaced() -> None:
+    """What was printed before stays in its place, also when sys.stdout is some other object now."""
+    done = run(
+        """
+        import io
+        print("before")
+        sys.stdout = io.StringIO()
+        async with open_standard_streams() as (receive, send):
+            await send.send_all(b"wire")
+        """
+    )
+    assert done.stdout == b"before\nwire"
+
+
+def test_a_stdout_that_is_broken_already() -> None:
+    """Text printed before that nobody can read: a BrokenResourceError, as for any later send."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    main = """
+    print("before")
+    try:
+        async with open_standard_streams():
+            raise AssertionError
+    except trio.BrokenResourceError as error:
+        print(error, file=sys.stderr)
+    os.dup2(2, 1)
+    """
+    with running(child(main), stdin=subprocess.DEVNULL, stdout=writing) as process:
+        os.close(writing)
+        _, complaint = process.communicate(timeout=LIMIT)
+    assert complaint == b"cannot flush sys.stdout: Broken pipe\nbefore\n"
+    assert process.returncode == 0
+
+
 def test_everything_is_put_back_on_every_path() -> None:
     """After an end, an exception or a cancellation, descriptors are the same and none is left."""
     done = run(
