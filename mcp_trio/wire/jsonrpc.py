@@ -312,7 +312,7 @@ _KINDS: dict[type, str] = {
 
 def _undecodable(line: bytes, reason: str) -> Received:
     """What to make of a line that is no JSON."""
-    if line.startswith(_BYTE_ORDER_MARK):
+    if line.startswith(_BYTE_ORDER_MARK) and not line.startswith(_BYTE_ORDER_MARK * 2):
         return decode(line[len(_BYTE_ORDER_MARK) :])
     text = line.lstrip(_JSON_SPACE)
     if text.startswith(b"{"):

@@ -138,9 +138,11 @@ def test_absent_data_differs_from_null() -> None:
 
 @given(st.binary(max_size=60))
 @example(b"")
-@example(b"\xef\xbb\xbf" * 3)
+@example(b"\xef\xbb\xbf" * 3000)
 @example(b"{")
 @example(b'[{"')
+@example(b"[{" * 3000)
+@example(b"[{},[" * 3000)
 @example(b'{"id":')
 @example(b'{"\\ud800":1,"id":2}')
 @settings(max_examples=200)
