@@ -1,1 +1,77 @@
-"""The Model Context Protocol on Trio."""
+"""The Model Context Protocol on Trio.
+
+Every public name is here, and each is imported when it is first used: a program that only serves
+tools over stdio does not pay for the client, and one that only connects does not pay for servers.
+The types of the protocol (`Tool`, `TextContent`, `CallToolResult`, ...) are here by name as well.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mcp_trio.exceptions import (
+        ConnectionClosed,
+        MCPError,
+        ProtocolError,
+        RequestTimeout,
+        UnsupportedProtocolVersion,
+    )
+    from mcp_trio.server.app import Server
+    from mcp_trio.server.asking import CannotAsk
+    from mcp_trio.server.bus import SubscriptionBus
+    from mcp_trio.server.context import Context
+    from mcp_trio.server.dispatch import CacheHint
+    from mcp_trio.server.media import Audio, Image
+    from mcp_trio.server.middleware import RateLimit
+    from mcp_trio.server.questions import Elicit, ElicitURL, ListRoots, Sample
+    from mcp_trio.server.resources import ResourceNotFound
+    from mcp_trio.server.session import Session
+    from mcp_trio.server.tools import ToolError
+    from mcp_trio.transports.parameters import StdioParameters
+
+_HOMES = {
+    "Audio": "server.media",
+    "CacheHint": "server.dispatch",
+    "CannotAsk": "server.asking",
+    "ConnectionClosed": "exceptions",
+    "Context": "server.context",
+    "Elicit": "server.questions",
+    "ElicitURL": "server.questions",
+    "Image": "server.media",
+    "ListRoots": "server.questions",
+    "MCPError": "exceptions",
+    "ProtocolError": "exceptions",
+    "PromptsChanged": "client.events",
+    "RateLimit": "server.middleware",
+    "RequestTimeout": "exceptions",
+    "ResourceNotFound": "server.resources",
+    "ResourceUpdated": "client.events",
+    "ResourcesChanged": "client.events",
+    "Sample": "server.questions",
+    "Server": "server.app",
+    "Session": "server.session",
+    "SubscriptionBus": "server.bus",
+    "StdioParameters": "transports.parameters",
+    "ToolError": "server.tools",
+    "ToolsChanged": "client.events",
+    "UnsupportedProtocolVersion": "exceptions",
+    "open_client": "client",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = import_module(f"mcp_trio.{_HOMES.get(name, 'protocol.types')}")
+    try:
+        found = getattr(home, name)
+    except AttributeError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    from mcp_trio.protocol import types
+
+    return sorted({*globals(), *_HOMES, *dir(types)})

@@ -1,0 +1,431 @@
+"""The server as its author sees it: what it offers, and the ways to serve it.
+
+A `Server` is a description. Registering tools, resources and prompts fills it; nothing runs and
+nothing is open until one of the `serve_*` methods is awaited, and any number of those may run at
+the same time, each for its own clients.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+
+import attrs
+import trio
+
+from mcp_trio.protocol import meta as keys
+from mcp_trio.protocol.revisions import REVISIONS
+from mcp_trio.server.bus import ListChanged, ListKind, MemoryBus, ResourceUpdated, SubscriptionBus
+from mcp_trio.server.completion import Completions
+from mcp_trio.server.definitions import described
+from mcp_trio.server.dispatch import CacheHint, Dispatcher, Middleware
+from mcp_trio.server.lifecycle import lifecycle_handlers
+from mcp_trio.server.low_level import notification_handler, request_work
+from mcp_trio.server.prompts import PromptOptions, Prompts
+from mcp_trio.server.resources import ResourceOptions, Resources
+from mcp_trio.server.state import StateKeys
+from mcp_trio.server.subscriptions import listen, subscribe, unsubscribe
+from mcp_trio.server.tools import ToolOptions, Tools
+from mcp_trio.wire.jsonrpc import JSONObject
+
+if TYPE_CHECKING:
+    from mcp_trio.connection import FrameStream
+    from mcp_trio.peer import Closed
+    from mcp_trio.protocol.types import Icon
+    from mcp_trio.server.low_level import NotificationHandler
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+MiddlewareT = TypeVar("MiddlewareT", bound=Middleware)
+Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
+
+
+class Server:
+    """What a program offers to MCP clients, and how to serve it to them.
+
+    Args:
+        name: What the program is called, for other programs.
+        version: Of the program, not of the protocol.
+        title: The name for people.
+        instructions: For the model that uses this server: what is here and how to go about it.
+        description, icons, website_url: More about the program, for people.
+        lifespan: Called with the server, gives an async context manager that is open as long as
+            the server runs; what it yields is `Context.lifespan` of every handler.
+        state_keys: Secrets that seal what a modern client carries from one round of questions to
+            the next. The first one seals, all of them open. By default one is made for this
+            process; several processes that serve the same clients need common ones.
+        page_size: Entries in one page of a list; all in one by default.
+        versions: The revisions of the protocol to serve; all by default.
+        cache_hints: By method, such as "tools/list", for how long modern clients may keep a
+            result; not at all by default.
+        tracebacks: Whether the text of a tool's unexpected exception has the traceback, too. It
+            shows the client what the program looks like inside.
+        middleware: Async callables around every request, the first one outermost; see
+            `middleware`.
+        max_in_flight: How many requests of one client may be open at once.
+        bus: Where changes are published; within this process by default.
+        capabilities: Additions to what the server declares, such as "experimental" and
+            "extensions"; None for a name takes it out.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: str = "0",
+        title: str | None = None,
+        instructions: str | None = None,
+        description: str | None = None,
+        icons: "Sequence[Icon | JSONObject] | None" = None,
+        website_url: str | None = None,
+        lifespan: Lifespan | None = None,
+        state_keys: Sequence[bytes | str] | None = None,
+        page_size: int | None = None,
+        versions: Iterable[str] = REVISIONS,
+        cache_hints: Mapping[str, CacheHint] | None = None,
+        tracebacks: bool = False,
+        middleware: Iterable[Middleware] = (),
+        max_in_flight: int = 1000,
+        bus: SubscriptionBus | None = None,
+        capabilities: Mapping[str, JSONObject | None] | None = None,
+    ) -> None:
+        if page_size is not None and page_size < 1:
+            raise ValueError(f"page_size must be at least 1, not {page_size}.")
+        self.name = name
+        self.version = version
+        self.instructions = instructions
+        self.max_in_flight = max_in_flight
+        self.capabilities = dict(capabilities or {})
+        self.bus = MemoryBus() if bus is None else bus
+        self.state_keys = StateKeys(state_keys)
+        self.notification_handlers: dict[str, NotificationHandler] = {}
+        self.info = described(
+            name=name,
+            version=version,
+            title=title,
+            description=description,
+            icons=icons,
+            websiteUrl=website_url,
+        )
+        self.stamp: JSONObject = {keys.SERVER_INFO: self.info}
+        self.tools = Tools(partial(self._changed, "tools"), page_size, tracebacks=tracebacks)
+        self.resources = Resources(partial(self._changed, "resources"), page_size)
+        self.prompts = Prompts(partial(self._changed, "prompts"), page_size)
+        self.completions = Completions(self.prompts, self.resources)
+        self.dispatcher = Dispatcher(
+            self,
+            versions,
+            {
+                **lifecycle_handlers(self),
+                **self.tools.handlers(),
+                **self.resources.handlers(),
+                **self.prompts.handlers(),
+                **self.completions.handlers(),
+                "subscriptions/listen": listen,
+                "resources/subscribe": subscribe,
+                "resources/unsubscribe": unsubscribe,
+            },
+            cache_hints or {},
+        )
+        self.dispatcher.middleware.extend(middleware)
+        self._lifespan = lifespan
+        self._running: _Running | None = None
+
+    def __repr__(self) -> str:
+        return f"<Server {self.name!r} {self.version}>"
+
+    # What it offers
+
+    def tool(
+        self, name: str | None = None, **options: Unpack[ToolOptions]
+    ) -> Callable[[Function], Function]:
+        """Offer a function as a tool: a decorator.
+
+        The schema of the arguments comes from the signature, the description from the docstring,
+        the name from the function's unless one is given. A parameter annotated as `Context` is no
+        argument but gets the context. `ToolOptions` lists the options.
+
+        Raises:
+            ValueError: The name is taken or is no name for a tool.
+            TypeError: The signature has something that JSON cannot express.
+        """
+        return _decorator("tool", name, partial(self.add_tool, name=name, **options))
+
+    def add_tool(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> None:
+        """Offer a function as a tool, at any time; see `tool`. Clients that listen are told."""
+        self.tools.add(function, name, options)
+
+    def remove_tool(self, name: str) -> None:
+        """Offer a tool no longer. Calls that are in progress go on. KeyError if there is none."""
+        self.tools.remove(name)
+
+    def resource(
+        self, uri: str, **options: Unpack[ResourceOptions]
+    ) -> Callable[[Function], Function]:
+        """Offer what a function returns as a resource: a decorator.
+
+        `uri` is the resource's URI or, with variables as in ``weather://{city}/now``, a template
+        by RFC 6570 for the URIs of many; the function's parameters are the template's variables.
+        `ResourceOptions` lists the options.
+
+        Raises:
+            ValueError: The URI is taken, or the template and the signature do not match.
+        """
+        return _decorator("resource", uri, partial(self.add_resource, uri, **options), named=True)
+
+    def add_resource(
+        self, uri: str, function: Callable[..., Any], **options: Unpack[ResourceOptions]
+    ) -> None:
+        """Offer a resource or template, at any time; see `resource`."""
+        self.resources.add(uri, function, options)
+
+    def remove_resource(self, uri: str) -> None:
+        """Offer a resource or template no longer. KeyError if there is none."""
+        self.resources.remove(uri)
+
+    def prompt(
+        self, name: str | None = None, **options: Unpack[PromptOptions]
+    ) -> Callable[[Function], Function]:
+        """Offer what a function returns as a prompt: a decorator.
+
+        The function's parameters are the prompt's arguments. They arrive as strings; one that is
+        annotated as something else is read as JSON first. `PromptOptions` lists the options.
+
+        Raises:
+            ValueError: The name is taken.
+        """
+        return _decorator("prompt", name, partial(self.add_prompt, name=name, **options))
+
+    def add_prompt(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        **options: Unpack[PromptOptions],
+    ) -> None:
+        """Offer a prompt, at any time; see `prompt`."""
+        self.prompts.add(function, name, options)
+
+    def remove_prompt(self, name: str) -> None:
+        """Offer a prompt no longer. KeyError if there is none."""
+        self.prompts.remove(name)
+
+    def completion(
+        self,
+        *,
+        prompt: str | None = None,
+        resource: str | None = None,
+        argument: str | None = None,
+        thread: bool = False,
+    ) -> Callable[[Function], Function]:
+        """Suggest values for an argument of a prompt or a variable of a template: a decorator.
+
+        The function gets what the user has typed so far as its first parameter. Parameters with
+        these names get more: `argument`, the argument's name; `arguments`, a dict of those already
+        filled in (empty before 2025-06-18); `ctx`, the context. It returns strings, best first
+        (at most 100 are sent), or a `Completion`.
+
+        Args:
+            prompt: The name of a prompt; either this or `resource`.
+            resource: A template, spelt as it is registered.
+            argument: Which argument; all that have no function of their own by default.
+            thread: Run a plain function that blocks in a thread.
+
+        Raises:
+            ValueError: Not exactly one of `prompt` and `resource`, or that argument has one.
+        """
+
+        def register(function: Function) -> Function:
+            self.completions.add(function, prompt, resource, argument, thread)
+            return function
+
+        return register
+
+    def request(self, method: str, *, thread: bool = False) -> Callable[[Function], Function]:
+        """Answer any method: a decorator for what there is no other for.
+
+        The function is called with the params (a dict) and the `Context`, or with as many of the
+        two as it takes, and returns the result: a dict, one of the protocol's types, or None for
+        an empty result. It raises `MCPError` to answer with an error. For a method of the protocol
+        it replaces the built-in handler, in the revisions that have the method.
+
+        Raises:
+            ValueError: The method is one that the connection itself depends on.
+        """
+
+        def register(function: Function) -> Function:
+            self.dispatcher.add(method, request_work(method, function, thread=thread))
+            return function
+
+        return register
+
+    def notification(self, method: str) -> Callable[[Function], Function]:
+        """Be told of a notification that clients send: a decorator.
+
+        The function is called with the params (a dict) and the `Session` that it came by, or with
+        as many of the two as it takes. A plain function runs at once and holds up everything else
+        of that client while it does. A coroutine function runs in a task, one notification after
+        the other, and may ask the client through `session.peer`; if it is too slow, the oldest
+        notifications are dropped. What it raises is logged.
+        """
+
+        def register(function: Function) -> Function:
+            if method in self.notification_handlers:
+                raise ValueError(f"There is a handler of {method!r} already.")
+            self.notification_handlers[method] = notification_handler(function)
+            return function
+
+        return register
+
+    def middleware(self, middleware: MiddlewareT) -> MiddlewareT:
+        """Put an async callable around every request: a decorator, without parentheses.
+
+        It is called as ``await middleware(ctx, params, proceed)`` and returns the result in wire
+        form, usually that of ``await proceed(params)``. It may raise `MCPError`, ask the user
+        through `ctx`, and change what it passes on.
+        """
+        self.dispatcher.middleware.append(middleware)
+        return middleware
+
+    # What changes
+
+    def notify_resource_updated(self, uri: str) -> None:
+        """Say that a resource should be read again. Never blocks; subscribed clients are told."""
+        self.bus.publish(ResourceUpdated(uri))
+
+    def _changed(self, kind: ListKind) -> None:
+        self.bus.publish(ListChanged(kind))
+
+    # Serving
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Any]:
+        """Open the lifespan for the length of a block, for everything that is served in it.
+
+        For applications that serve one server in several ways at once, or mount it somewhere.
+        `serve_stream` uses the lifespan that is open, or one of its own if none is; the other
+        `serve_*` methods do the same, or else call this themselves. Yields the lifespan's value.
+
+        Raises:
+            RuntimeError: The server is running already.
+        """
+        async with self._run(shared=True) as value:
+            yield value
+
+    @asynccontextmanager
+    async def _run(self, *, shared: bool) -> AsyncIterator[Any]:
+        """Own the lifespan, unless somebody meant to share theirs."""
+        if self._running is not None and self._running.shared and not shared:
+            yield self._running.value
+            return
+        if self._running is not None:
+            raise RuntimeError(
+                f"{self!r} is running already. To serve it in several ways, put them all into"
+                " one `async with server.running():`."
+            )
+        async with self._own_lifespan() as value:
+            self._running = _Running(value, shared)
+            try:
+                yield value
+            finally:
+                self._running = None
+
+    @asynccontextmanager
+    async def _own_lifespan(self) -> AsyncIterator[Any]:
+        if self._lifespan is None:
+            yield None
+        else:
+            async with self._lifespan(self) as value:
+                yield value
+
+    async def serve_frames(self, stream: "FrameStream") -> "Closed":
+        """Serve the client at the other end of a stream of frames until it is gone.
+
+        Returns why the connection ended. Whatever the client does, this does not raise;
+        cancelling it closes the stream.
+        """
+        from mcp_trio.server.serving import serve_client
+
+        if self._running is not None:
+            return await serve_client(self, stream, self._running.value)
+        async with self._own_lifespan() as lifespan:
+            return await serve_client(self, stream, lifespan)
+
+    async def serve_stream(self, stream: trio.abc.Stream) -> None:
+        """Serve the client at the other end of a byte stream, with the framing of stdio.
+
+        A handler for `trio.serve_tcp` and its like: it owns the stream and closes it, and raises
+        nothing for what its client did. Where no `running` block is open, each stream gets a
+        lifespan of its own.
+        """
+        from mcp_trio.connection import LineStream
+        from mcp_trio.wire.ndjson import SERVER_LINE_LIMIT
+
+        await self.serve_frames(LineStream(stream, stream, SERVER_LINE_LIMIT))
+
+    async def serve_stdio(
+        self,
+        *,
+        watch_parent: bool = False,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve the client that started this process, over standard input and output.
+
+        Returns soon after standard input has ended; handlers have a second to finish. Meanwhile
+        descriptors 0 and 1 belong to the protocol alone: what a tool prints goes to stderr.
+
+        Args:
+            watch_parent: Also end when the process that started this one has gone, for when
+                somebody else may hold standard input open.
+
+        Raises:
+            RuntimeError: Another server is using this process's standard input already.
+            OSError: Standard input or output is closed.
+        """
+        from mcp_trio.connection import LineStream
+        from mcp_trio.server.serving import ended_with_parent
+        from mcp_trio.transports.stdio_server import open_standard_streams
+        from mcp_trio.wire.ndjson import SERVER_LINE_LIMIT
+
+        async with open_standard_streams() as streams, self._run(shared=False):
+            stream = LineStream(*streams, SERVER_LINE_LIMIT)
+            task_status.started()
+            if watch_parent:
+                await ended_with_parent(self.serve_frames, stream)
+            else:
+                await self.serve_frames(stream)
+
+    def run(self) -> None:
+        """Be a program that serves over stdio: `trio.run` of `serve_stdio`.
+
+        SIGTERM and SIGINT (Ctrl-C) cancel it and end the process with status 143 or 130, without
+        a traceback. It returns when standard input has ended.
+        """
+        from mcp_trio.server.serving import run
+
+        run(self)
+
+
+@attrs.frozen
+class _Running:
+    value: Any
+    shared: bool
+
+
+def _decorator(
+    what: str, name: str | None, add: Callable[..., None], *, named: bool = False
+) -> Callable[[Function], Function]:
+    if callable(name):
+        example = f"{what}(...)" if named else f"{what}()"
+        raise TypeError(f"Write @server.{example}, with parentheses.")
+
+    def register(function: Function) -> Function:
+        add(function)
+        return function
+
+    return register

@@ -1,0 +1,253 @@
+"""From a request to its handler and back: the rules that hold for every method.
+
+A server of both eras looks at each request by itself. If its `_meta` names a protocol version, it
+is modern and says everything about itself; else it is legacy, and what it does not say was said
+in `initialize`. From there on there is one path:
+
+    era and version ─▶ route ─▶ (asking ─▶ (middleware ─▶ (handler))) ─▶ fitted result
+
+What differs between revisions comes from the tables in `mcp_trio.protocol`: which methods there
+are, which results may be cached, which may ask back, what a result may carry.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+
+from mcp_trio.peer import IncomingRequest
+from mcp_trio.protocol import meta as keys
+from mcp_trio.protocol.correlation import is_request_id
+from mcp_trio.protocol.errors import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    MCPError,
+)
+from mcp_trio.protocol.fit import fit_result
+from mcp_trio.protocol.methods import METHODS, find_method
+from mcp_trio.protocol.negotiation import answer_initialize, read_request_meta
+from mcp_trio.protocol.revisions import LEGACY, MODERN, REVISIONS
+from mcp_trio.server.asking import run_asking
+from mcp_trio.server.context import Context
+from mcp_trio.server.params import invalid, optional
+from mcp_trio.server.session import RequestInfo, Session
+from mcp_trio.wire.jsonrpc import JSONObject
+
+if TYPE_CHECKING:
+    from mcp_trio.server.app import Server
+
+#: Answers a request with a result in wire form; raises `MCPError` to answer with an error.
+Work = Callable[[Context, JSONObject], Awaitable[JSONObject]]
+#: What a middleware calls, with the params, to have the request answered.
+Proceed = Callable[[JSONObject], Awaitable[JSONObject]]
+#: Stands between every request and its handler.
+Middleware = Callable[[Context, JSONObject, Proceed], Awaitable[JSONObject]]
+
+#: What a legacy client that has not chosen a level hears of.
+DEFAULT_LOG_LEVEL = "info"
+
+
+@attrs.frozen
+class CacheHint:
+    """How long a modern client may keep a result, and whether others may see it.
+
+    Attributes:
+        ttl: Seconds that the result may be considered fresh; 0 for none at all.
+        scope: "private" where the result depends on who asks, "public" where all get the same.
+    """
+
+    ttl: float = attrs.field(default=0.0, validator=attrs.validators.ge(0))
+    scope: Literal["private", "public"] = attrs.field(
+        default="private", validator=attrs.validators.in_(("private", "public"))
+    )
+
+    def fields(self) -> JSONObject:
+        """The hint as it stands in a result."""
+        return {"ttlMs": round(self.ttl * 1000), "cacheScope": self.scope}
+
+
+@attrs.frozen
+class Route:
+    """What becomes of one method in one revision."""
+
+    method: str
+    work: Work
+    may_ask: bool
+    hint: JSONObject
+
+
+class Dispatcher:
+    """Answers the requests of all connections of one server.
+
+    Args:
+        server: Handed to handlers inside their `Context`.
+        versions: The revisions to serve.
+        builtin: What answers the methods of the protocol.
+        hints: The cache hints of methods whose results may be cached.
+    """
+
+    def __init__(
+        self,
+        server: "Server",
+        versions: Iterable[str],
+        builtin: Mapping[str, Work],
+        hints: Mapping[str, CacheHint],
+    ) -> None:
+        self.versions = tuple(version for version in REVISIONS if version in set(versions))
+        self.legacy = tuple(version for version in self.versions if version in LEGACY)
+        self.modern = tuple(version for version in self.versions if version in MODERN)
+        self.middleware: list[Middleware] = []
+        self._server = server
+        self._handlers = dict(builtin)
+        self._hints = hints
+        self._stamp = {keys.SERVER_INFO: {"name": server.name, "version": server.version}}
+        self._routes: dict[str, dict[str, Route]] = {}
+        self._route_all()
+
+    def add(self, method: str, work: Work) -> None:
+        """Answer `method` from now on; a built-in handler of that method gives way."""
+        self._handlers[method] = work
+        self._route_all()
+
+    def _route_all(self) -> None:
+        self._routes = {
+            version: {
+                method: self._route(method, work)
+                for method, work in self._handlers.items()
+                if method not in METHODS or find_method(method, "client", version)
+            }
+            for version in self.versions
+        }
+
+    def _route(self, method: str, work: Work) -> Route:
+        row = METHODS.get(method)
+        if row is None:
+            return Route(method, work, may_ask=False, hint={})
+        hint = self._hints.get(method, CacheHint()).fields() if row.cacheable else {}
+        return Route(method, work, row.may_ask, hint)
+
+    async def answer(
+        self, incoming: IncomingRequest, session: Session, lifespan: Any, *, modern: bool = False
+    ) -> JSONObject:
+        """Answer one request with a result that its revision can carry.
+
+        `modern` says that the transport knows the request to be modern, whatever its `_meta`
+        says: over HTTP, a header may tell.
+
+        Raises:
+            MCPError: The answer is this error.
+        """
+        try:
+            return await self._answer(incoming, session, lifespan, modern)
+        finally:
+            if incoming.method == "initialize":
+                session.settled.set()
+
+    async def _answer(
+        self, incoming: IncomingRequest, session: Session, lifespan: Any, modern: bool
+    ) -> JSONObject:
+        params = incoming.params
+        meta = optional(params, "_meta", dict) or {}
+        if self.modern and (modern or keys.PROTOCOL_VERSION in meta):
+            info = self._modern_info(params, meta, session)
+        else:
+            info = await self._legacy_info(incoming, meta, session)
+        route = self._routes[info.version].get(incoming.method)
+        if route is None:
+            raise MCPError(METHOD_NOT_FOUND, f"Unknown method: {incoming.method}")
+        ctx = Context(incoming, info, self._server, lifespan)
+        proceed: Proceed = partial(route.work, ctx)
+        for middleware in reversed(self.middleware):
+            proceed = partial(_pass_through, middleware, ctx, proceed)
+        if route.may_ask:
+            work = partial(proceed, params)
+            result = await run_asking(ctx, params, work, self._server.state_keys)
+        else:
+            result = await proceed(params)
+        return self._finish(route, result, info)
+
+    def _modern_info(
+        self, params: JSONObject, meta: JSONObject, session: Session
+    ) -> RequestInfo:
+        """What a modern request says of itself (MCP 2026-07-28, basic/index, `_meta`)."""
+        stated = read_request_meta(params, self.modern)
+        return RequestInfo(
+            version=stated.version,
+            modern=True,
+            client_info=stated.client_info,
+            client_capabilities=stated.capabilities,
+            log_level=stated.log_level,
+            progress_token=_progress_token(meta),
+            session=session,
+        )
+
+    async def _legacy_info(
+        self, incoming: IncomingRequest, meta: JSONObject, session: Session
+    ) -> RequestInfo:
+        if incoming.method == "initialize":
+            version = answer_initialize(incoming.params.get("protocolVersion"), self.versions)
+        elif session.version is not None or await _initialized_meanwhile(incoming, session):
+            version = session.version
+        elif self.legacy and incoming.method in METHODS and METHODS[incoming.method].early:
+            version = self.legacy[-1]
+        else:
+            raise self._not_initialized()
+        return RequestInfo(
+            version=version,
+            modern=False,
+            client_info=session.client_info,
+            client_capabilities=session.client_capabilities,
+            log_level=session.log_level or DEFAULT_LOG_LEVEL,
+            progress_token=_progress_token(meta),
+            session=session,
+        )
+
+    def _not_initialized(self) -> MCPError:
+        need = f"name a protocol version in _meta ({keys.PROTOCOL_VERSION})"
+        if not self.legacy:
+            return MCPError(INVALID_PARAMS, f"Invalid params: a request must {need}.")
+        if not self.modern:
+            return MCPError(INVALID_REQUEST, "Send initialize first.")
+        return MCPError(INVALID_PARAMS, f"Send initialize first, or {need} in each request.")
+
+    def _finish(self, route: Route, result: JSONObject, info: RequestInfo) -> JSONObject:
+        fitted = fit_result(route.method, result, info.version)
+        if not info.modern:
+            return fitted
+        finished: JSONObject = {"resultType": "complete"}
+        if fitted.get("resultType", "complete") == "complete":
+            finished.update(route.hint)
+        finished.update(fitted)
+        meta = fitted.get("_meta")
+        finished["_meta"] = {**self._stamp, **meta} if meta else self._stamp
+        return finished
+
+
+async def _pass_through(
+    middleware: Middleware, ctx: Context, proceed: Proceed, params: JSONObject
+) -> JSONObject:
+    return await middleware(ctx, params, proceed)
+
+
+async def _initialized_meanwhile(incoming: IncomingRequest, session: Session) -> bool:
+    """Wait for an `initialize` that arrived before this request and is not answered yet.
+
+    A client may pipe its whole conversation into the server at once. Which of the requests gets
+    to run first is up to the scheduler, but the order on the wire is what counts.
+    """
+    for earlier in incoming.peer.serving:
+        if earlier is incoming:
+            return False
+        if earlier.method == "initialize":
+            break
+    await session.settled.wait()
+    return session.version is not None
+
+
+def _progress_token(meta: JSONObject) -> Any:
+    token = meta.get(keys.PROGRESS_TOKEN)
+    if token is not None and not is_request_id(token):
+        raise invalid(f"_meta.{keys.PROGRESS_TOKEN}", "a string or an integer", token)
+    return token

@@ -1,0 +1,175 @@
+"""Serving one client over one stream of frames, and a whole program as a server.
+
+Everything that lives as long as the connection is in one nursery here: the connection's own
+tasks, the notifications of changes that a legacy client gets without asking, and the task that
+works through the notifications which the client sends.
+"""
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from mcp_trio.connection import FrameStream, serve_connection
+from mcp_trio.peer import Closed, IncomingRequest, Peer, sole_exception
+from mcp_trio.protocol.methods import METHODS
+from mcp_trio.server.calling import is_coroutine_function
+from mcp_trio.server.session import Session
+from mcp_trio.server.subscriptions import serve_changes
+from mcp_trio.wire.jsonrpc import JSONObject, Notification
+
+if TYPE_CHECKING:
+    from mcp_trio.server.app import Server
+
+logger = logging.getLogger("mcp_trio")
+
+#: Notifications that may wait for a slow handler; beyond it the oldest is dropped.
+NOTIFICATION_BUFFER = 256
+
+
+async def serve_client(server: "Server", stream: FrameStream, lifespan: Any) -> Closed:
+    """Serve the client at the other end of `stream` until it is gone; say why it went."""
+    session: Session
+    notifications: _Notifications
+    answer = server.dispatcher.answer
+
+    async def handle(incoming: IncomingRequest) -> JSONObject:
+        return await answer(incoming, session, lifespan)
+
+    async with trio.open_nursery() as nursery:
+
+        def on_open(peer: Peer) -> None:
+            nonlocal session, notifications
+            session = Session(peer)
+            notifications = _Notifications(server, session, nursery)
+            nursery.start_soon(serve_changes, session, server.bus)
+
+        closed = await serve_connection(
+            stream,
+            handle=handle,
+            on_notification=lambda notification: notifications.take(notification),
+            on_open=on_open,
+            max_in_flight=server.max_in_flight,
+        )
+        nursery.cancel_scope.cancel()
+    return closed
+
+
+class _Notifications:
+    """The notifications of one client, on their way to their handlers.
+
+    Plain functions are called as the notification arrives. Coroutine functions run in one task,
+    in order: there they may ask the client something, which whoever reads messages never could.
+    """
+
+    def __init__(self, server: "Server", session: Session, nursery: trio.Nursery) -> None:
+        self._server = server
+        self._session = session
+        self._nursery = nursery
+        self._dropped = 0
+        self._queue, self._waiting = trio.open_memory_channel[Notification](NOTIFICATION_BUFFER)
+        self._working = False
+
+    def take(self, notification: Notification) -> None:
+        """Handle a notification, or queue it; never waits."""
+        method = notification.method
+        if method == "notifications/initialized":
+            self._session.initialized = True
+        row = METHODS.get(method)
+        if row is not None and self._session.version not in row.client:
+            return  # this revision has no such notification
+        handler = self._server.notification_handlers.get(method)
+        if handler is None:
+            logger.debug("nobody handles the notification %s", method)
+        elif not is_coroutine_function(handler):
+            handler(notification.params or {}, self._session)
+        else:
+            self._enqueue(notification)
+
+    def _enqueue(self, notification: Notification) -> None:
+        try:
+            self._queue.send_nowait(notification)
+        except trio.WouldBlock:
+            self._dropped += 1
+            logger.warning("notifications come faster than they are handled: %d lost", self._dropped)
+            self._waiting.receive_nowait()
+            self._queue.send_nowait(notification)
+        if not self._working:
+            self._working = True
+            self._nursery.start_soon(self._work)
+
+    async def _work(self) -> None:
+        async for notification in self._waiting:
+            handler = self._server.notification_handlers[notification.method]
+            try:
+                await handler(notification.params or {}, self._session)
+            except Exception:
+                logger.exception("the handler of %s failed", notification.method)
+
+
+async def ended_with_parent(
+    serve: Callable[[FrameStream], Awaitable[object]], stream: FrameStream
+) -> None:
+    """Serve until the client, or the process that started this one, has gone."""
+    from mcp_trio.transports.parent import wait_parent_gone
+
+    parent = os.getppid()
+    async with trio.open_nursery() as nursery:
+
+        async def watch() -> None:
+            await wait_parent_gone(parent)
+            logger.info("the process that started this server has gone")
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(watch)
+        await serve(stream)
+        nursery.cancel_scope.cancel()
+
+
+def run(server: "Server") -> None:
+    """`Server.run`: own the process, and leave it without a traceback."""
+    try:
+        caught = trio.run(_run_until_signal, server)
+    except BaseException as exc:
+        if not _is_interrupt(exc):
+            cause = sole_exception(exc)  # the group around it is ours
+            raise cause from cause.__cause__
+        caught = signal.SIGINT  # before we listened for it, or for the second time
+    if caught is not None:
+        sys.exit(128 + caught)
+
+
+async def _run_until_signal(server: "Server") -> int | None:
+    """Serve over stdio until the client has gone, or a signal comes; returns that signal."""
+    if threading.current_thread() is not threading.main_thread():
+        await server.serve_stdio()  # signals belong to the main thread
+        return None
+    caught: int | None = None
+    async with trio.open_nursery() as nursery:
+
+        async def watch(task_status: trio.TaskStatus[None]) -> None:
+            nonlocal caught
+            with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+                task_status.started()
+                async for number in signals:
+                    caught = number
+                    break
+            # From here on a second signal does what it always does, should something hang.
+            nursery.cancel_scope.cancel()
+
+        await nursery.start(watch)
+        await server.serve_stdio()
+        nursery.cancel_scope.cancel()
+    return caught
+
+
+def _is_interrupt(exc: BaseException) -> bool:
+    """Whether this is a Ctrl-C, also where nurseries have wrapped it, and nothing else."""
+    if isinstance(exc, BaseExceptionGroup):
+        return all(map(_is_interrupt, exc.exceptions))
+    return isinstance(exc, KeyboardInterrupt)
