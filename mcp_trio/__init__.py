@@ -9,25 +9,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mcp_trio.exceptions import (
-        ConnectionClosed,
-        MCPError,
-        ProtocolError,
-        RequestTimeout,
-        UnsupportedProtocolVersion,
-    )
-    from mcp_trio.server.app import Server
-    from mcp_trio.server.asking import CannotAsk
-    from mcp_trio.server.bus import SubscriptionBus
-    from mcp_trio.server.context import Context
-    from mcp_trio.server.dispatch import CacheHint
-    from mcp_trio.server.media import Audio, Image
-    from mcp_trio.server.middleware import RateLimit
-    from mcp_trio.server.questions import Elicit, ElicitURL, ListRoots, Sample
-    from mcp_trio.server.resources import ResourceNotFound
-    from mcp_trio.server.session import Session
-    from mcp_trio.server.tools import ToolError
-    from mcp_trio.transports.parameters import StdioParameters
+    from mcp_trio.exceptions import ConnectionClosed as ConnectionClosed
+    from mcp_trio.exceptions import MCPError as MCPError
+    from mcp_trio.exceptions import ProtocolError as ProtocolError
+    from mcp_trio.exceptions import RequestTimeout as RequestTimeout
+    from mcp_trio.exceptions import UnsupportedProtocolVersion as UnsupportedProtocolVersion
+    from mcp_trio.protocol.types import *  # noqa: F403 (all of them, for type checkers)
+    from mcp_trio.server.app import Server as Server
+    from mcp_trio.server.asking import CannotAsk as CannotAsk
+    from mcp_trio.server.bus import SubscriptionBus as SubscriptionBus
+    from mcp_trio.server.context import Context as Context
+    from mcp_trio.server.dispatch import CacheHint as CacheHint
+    from mcp_trio.server.media import Audio as Audio
+    from mcp_trio.server.media import Image as Image
+    from mcp_trio.server.middleware import RateLimit as RateLimit
+    from mcp_trio.server.questions import Elicit as Elicit
+    from mcp_trio.server.questions import ElicitURL as ElicitURL
+    from mcp_trio.server.questions import ListRoots as ListRoots
+    from mcp_trio.server.questions import Sample as Sample
+    from mcp_trio.server.resources import ResourceNotFound as ResourceNotFound
+    from mcp_trio.server.session import Session as Session
+    from mcp_trio.server.tools import ToolError as ToolError
+    from mcp_trio.transports.parameters import StdioParameters as StdioParameters
 
 _HOMES = {
     "Audio": "server.media",
@@ -59,19 +62,20 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name.startswith("_"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = import_module(f"mcp_trio.{_HOMES.get(name, 'protocol.types')}")
-    try:
-        found = getattr(home, name)
-    except AttributeError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-    globals()[name] = found
-    return found
+if not TYPE_CHECKING:  # type checkers are to know only the names above
 
+    def __getattr__(name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        home = import_module(f"mcp_trio.{_HOMES.get(name, 'protocol.types')}")
+        try:
+            found = getattr(home, name)
+        except AttributeError:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+        globals()[name] = found
+        return found
 
-def __dir__() -> list[str]:
-    from mcp_trio.protocol import types
+    def __dir__() -> list[str]:
+        from mcp_trio.protocol import types
 
-    return sorted({*globals(), *_HOMES, *dir(types)})
+        return sorted({*globals(), *_HOMES, *dir(types)})

@@ -168,9 +168,7 @@ class Dispatcher:
             result = await proceed(params)
         return self._finish(route, result, info)
 
-    def _modern_info(
-        self, params: JSONObject, meta: JSONObject, session: Session
-    ) -> RequestInfo:
+    def _modern_info(self, params: JSONObject, meta: JSONObject, session: Session) -> RequestInfo:
         """What a modern request says of itself (MCP 2026-07-28, basic/index, `_meta`)."""
         stated = read_request_meta(params, self.modern)
         return RequestInfo(
@@ -186,14 +184,11 @@ class Dispatcher:
     async def _legacy_info(
         self, incoming: IncomingRequest, meta: JSONObject, session: Session
     ) -> RequestInfo:
+        version = session.version
         if incoming.method == "initialize":
             version = answer_initialize(incoming.params.get("protocolVersion"), self.versions)
-        elif session.version is not None or await _initialized_meanwhile(incoming, session):
-            version = session.version
-        elif self.legacy and incoming.method in METHODS and METHODS[incoming.method].early:
-            version = self.legacy[-1]
-        else:
-            raise self._not_initialized()
+        elif version is None:
+            version = await self._version_before_initialize(incoming, session)
         return RequestInfo(
             version=version,
             modern=False,
@@ -203,6 +198,15 @@ class Dispatcher:
             progress_token=_progress_token(meta),
             session=session,
         )
+
+    async def _version_before_initialize(self, incoming: IncomingRequest, session: Session) -> str:
+        await _wait_for_initialize(incoming, session)
+        if session.version is not None:
+            return session.version
+        row = METHODS.get(incoming.method)
+        if row is not None and row.early and self.legacy:
+            return self.legacy[-1]
+        raise self._not_initialized()
 
     def _not_initialized(self) -> MCPError:
         need = f"name a protocol version in _meta ({keys.PROTOCOL_VERSION})"
@@ -231,7 +235,7 @@ async def _pass_through(
     return await middleware(ctx, params, proceed)
 
 
-async def _initialized_meanwhile(incoming: IncomingRequest, session: Session) -> bool:
+async def _wait_for_initialize(incoming: IncomingRequest, session: Session) -> None:
     """Wait for an `initialize` that arrived before this request and is not answered yet.
 
     A client may pipe its whole conversation into the server at once. Which of the requests gets
@@ -239,11 +243,9 @@ async def _initialized_meanwhile(incoming: IncomingRequest, session: Session) ->
     """
     for earlier in incoming.peer.serving:
         if earlier is incoming:
-            return False
+            return
         if earlier.method == "initialize":
-            break
-    await session.settled.wait()
-    return session.version is not None
+            await session.settled.wait()
 
 
 def _progress_token(meta: JSONObject) -> Any:

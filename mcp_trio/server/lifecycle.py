@@ -28,7 +28,7 @@ def lifecycle_handlers(server: "Server") -> Mapping[str, Work]:
     async def initialize(ctx: Context, params: JSONObject) -> JSONObject:
         return _initialize(server, ctx, params)
 
-    async def discover(ctx: Context, params: JSONObject) -> JSONObject:
+    async def discover(ctx: Context, _params: JSONObject) -> JSONObject:
         return _discover(server, ctx.protocol_version)
 
     return {
@@ -73,7 +73,7 @@ def _discover(server: "Server", version: str) -> JSONObject:
     return result
 
 
-async def ping(ctx: Context, params: JSONObject) -> JSONObject:
+async def ping(_ctx: Context, _params: JSONObject) -> JSONObject:
     """Answer that we are here."""
     return {}
 

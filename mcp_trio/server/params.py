@@ -25,9 +25,7 @@ _KINDS = {
 def invalid(field: str, expected: str, value: Any = None) -> MCPError:
     """The error for a parameter that is missing (None) or of a wrong type."""
     found = "missing" if value is None else _KINDS.get(type(value), type(value).__name__)
-    return MCPError(
-        INVALID_PARAMS, f"Invalid params: {field!r} must be {expected}; it is {found}."
-    )
+    return MCPError(INVALID_PARAMS, f"Invalid params: {field!r} must be {expected}; it is {found}.")
 
 
 def required(params: JSONObject, key: str, kind: type[T], inside: str = "") -> T:

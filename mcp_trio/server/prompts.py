@@ -72,9 +72,11 @@ class Prompts:
     def arguments(self, name: str) -> Sequence[str] | None:
         """The names of a prompt's arguments, or None if there is no such prompt."""
         prompt = self._registry.get(name)
-        return prompt and [parameter.name for parameter in prompt.signature.parameters]
+        if prompt is None:
+            return None
+        return [parameter.name for parameter in prompt.signature.parameters]
 
-    async def _list(self, ctx: Context, params: JSONObject) -> JSONObject:
+    async def _list(self, _ctx: Context, params: JSONObject) -> JSONObject:
         prompts, following = self._registry.page(params, self._page_size)
         result: JSONObject = {"prompts": [prompt.definition for prompt in prompts]}
         if following is not None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcp_trio.server.uri_template import UriTemplate
 
 
-class ResourceNotFound(Exception):  # noqa: N818 (named after what happened, as the protocol does)
+class ResourceNotFound(Exception):
     """Raised by the function of a template for a URI that fits it but names nothing."""
 
 
@@ -111,13 +111,15 @@ class Resources:
     def variables(self, uri: str) -> Sequence[str] | None:
         """The variables of a template (none for a resource), or None if there is neither."""
         found = self._registry_of(uri).get(uri)
-        return found and [parameter.name for parameter in found.signature.parameters]
+        if found is None:
+            return None
+        return [parameter.name for parameter in found.signature.parameters]
 
     def _registry_of(self, uri: str) -> Registry[Resource]:
         return self._templates if "{" in uri else self._static
 
     async def _list(
-        self, registry: Registry[Resource], key: str, ctx: Context, params: JSONObject
+        self, registry: Registry[Resource], key: str, _ctx: Context, params: JSONObject
     ) -> JSONObject:
         resources, following = registry.page(params, self._page_size)
         result: JSONObject = {key: [resource.definition for resource in resources]}
@@ -188,9 +190,7 @@ def _make_resource(uri: str, function: Callable[..., Any], options: ResourceOpti
     )
 
 
-def _check_variables(
-    uri: str, template: "UriTemplate | None", signature: "FunctionSchema"
-) -> None:
+def _check_variables(uri: str, template: "UriTemplate | None", signature: "FunctionSchema") -> None:
     """Raise unless the function takes exactly the template's variables."""
     variables = set() if template is None else set(template.variables)
     parameters = {parameter.name for parameter in signature.parameters}

@@ -96,7 +96,7 @@ class _Notifications:
             self._queue.send_nowait(notification)
         except trio.WouldBlock:
             self._dropped += 1
-            logger.warning("notifications come faster than they are handled: %d lost", self._dropped)
+            logger.warning("notifications outrun their handlers: %d are lost", self._dropped)
             self._waiting.receive_nowait()
             self._queue.send_nowait(notification)
         if not self._working:

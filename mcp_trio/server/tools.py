@@ -136,7 +136,7 @@ class Tools:
     def remove(self, name: str) -> None:
         self._registry.remove(name)
 
-    async def _list(self, ctx: Context, params: JSONObject) -> JSONObject:
+    async def _list(self, _ctx: Context, params: JSONObject) -> JSONObject:
         tools, following = self._registry.page(params, self._page_size)
         result: JSONObject = {"tools": [tool.definition for tool in tools]}
         if following is not None:
