@@ -118,7 +118,7 @@ class Dialogue(ABC):
         """The answers to all of the questions, by key and in the same order."""
         for key, question in questions.items():
             if not key:
-                raise ValueError(f"the key of a question must not be empty")
+                raise ValueError("the key of a question must not be empty")
             if self.asked.get(key, question) != question:
                 text = f"{key!r} has been asked before, and it was another question"
                 raise ValueError(f"{text}; a key names one question in all rounds of a request")
@@ -190,7 +190,7 @@ class Interview(Dialogue):
                 params = request.get("params")
                 result = await self.ctx.incoming.request(question.method, params)
                 try:
-                    self._answers[key] = question.read(result, self.version)
+                    self._answers[key] = question.read(result)
                 except ValueError as exc:
                     text = f"the client's answer to {question.method} ({key!r}) makes no sense"
                     raise ProtocolError(f"{text}: {exc}") from exc
@@ -239,7 +239,7 @@ class Round(Dialogue):
 
     def _read(self, key: str, question: "Question[Any]") -> Any:
         try:
-            answer = question.read(self._given[key], self.version)
+            answer = question.read(self._given[key])
         except ValueError as exc:
             text = f"Invalid params: 'inputResponses.{key}' does not answer {question.method}"
             raise MCPError(INVALID_PARAMS, f"{text}: {exc}") from exc

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from mcp_trio.protocol.convert import structure, unstructure
-from mcp_trio.protocol.revisions import supports
+from mcp_trio.protocol.revisions import LATEST, supports
 from mcp_trio.protocol.types.roots import ListRootsResult, Root
 from mcp_trio.protocol.types.sampling import (
     CreateMessageResult,
@@ -72,7 +72,7 @@ class Question(ABC, Generic[AnswerT]):
         """
 
     @abstractmethod
-    def read(self, result: Any, version: str) -> AnswerT:
+    def read(self, result: Any) -> AnswerT:
         """The answer in the result that the client sent.
 
         Raises:
@@ -104,13 +104,13 @@ class Elicit(Question[ElicitAnswer[Any]]):
         asked = {"message": self.message, "requestedSchema": form(self.schema, version).schema}
         return {"mode": "form", **asked} if supports("elicitation_url", version) else asked
 
-    def read(self, result: Any, version: str) -> ElicitAnswer[Any]:
+    def read(self, result: Any) -> ElicitAnswer[Any]:
         from mcp_trio.server.elicitation import form
 
         action = _read_action(result)
         if action != "accept":
             return Refused(action)
-        return Accepted(form(self.schema, version).structure(result.get("content", {})))
+        return Accepted(form(self.schema, LATEST).structure(result.get("content", {})))
 
 
 @attrs.frozen
@@ -139,7 +139,7 @@ class ElicitURL(Question[ElicitAnswer[None]]):
             asked["elicitationId"] = self.elicitation_id or str(uuid.uuid4())
         return asked
 
-    def read(self, result: Any, version: str) -> ElicitAnswer[None]:
+    def read(self, result: Any) -> ElicitAnswer[None]:
         action = _read_action(result)
         return Accepted(None) if action == "accept" else Refused(action)
 
@@ -189,7 +189,7 @@ class Sample(Question[CreateMessageResult]):
             return {} if satisfied else {"sampling": {"tools": {}}}
         return {} if isinstance(declared, dict) else {"sampling": {}}
 
-    def params(self, version: str) -> JSONObject:
+    def params(self, version: str) -> JSONObject:  # noqa: ARG002 (the same in all)
         messages = self._conversation()
         check_tool_results(messages)
         optional = {
@@ -205,7 +205,7 @@ class Sample(Question[CreateMessageResult]):
         given = {name: unstructure(value) for name, value in optional.items() if value is not None}
         return {"messages": messages, "maxTokens": self.max_tokens, **given}
 
-    def read(self, result: Any, version: str) -> CreateMessageResult:
+    def read(self, result: Any) -> CreateMessageResult:
         return structure(result, CreateMessageResult)
 
 
@@ -221,10 +221,10 @@ class ListRoots(Question[list[Root]]):
     def missing(self, capabilities: JSONObject) -> JSONObject:
         return {} if isinstance(capabilities.get("roots"), dict) else {"roots": {}}
 
-    def params(self, version: str) -> None:
+    def params(self, version: str) -> None:  # noqa: ARG002
         return None
 
-    def read(self, result: Any, version: str) -> list[Root]:
+    def read(self, result: Any) -> list[Root]:
         return structure(result, ListRootsResult).roots
 
 
