@@ -300,7 +300,8 @@ def _looks_like(cls: type[Record], value: Any) -> bool:
 
 
 def _record_union_reader(members: list[type[Record]]) -> Hook:
-    """Reads whichever member's discriminator is there, and of several, the first that looks right.
+    """Reads whichever member's discriminator is there; of several, whose required fields are there
+    and which leaves the fewest fields unknown.
 
     Members without a discriminator take what no other member claims.
     """
@@ -311,6 +312,7 @@ def _record_union_reader(members: list[type[Record]]) -> Hook:
         for tag, constant in constants_of(member).items():
             claims.setdefault(constant, []).append(member)
             unsaid = constant if tag in member.OPTIONAL_CONSTANTS else unsaid
+    names = {member: {wire_name(field) for field in _own_fields(member)} for member in members}
     hooks = {member: CONVERTER.get_structure_hook(member) for member in members}
 
     def read_union(value: dict[str, Any], _: Any) -> Any:
@@ -321,10 +323,10 @@ def _record_union_reader(members: list[type[Record]]) -> Hook:
             if said is None:
                 raise StructureError(f"{tag!r} is missing; it must be {known}")
             raise StructureError(f"expected {known}, not {said!r:.60}", (tag,))
-        for member in options[:-1]:
-            if _looks_like(member, value):
-                return hooks[member](value, member)
-        return hooks[options[-1]](value, options[-1])
+        if len(options) > 1:
+            likely = [member for member in options if _looks_like(member, value)] or options[-1:]
+            options = sorted(likely, key=lambda member: len(value.keys() - names[member]))
+        return hooks[options[0]](value, options[0])
 
     return read_union
 

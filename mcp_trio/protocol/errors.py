@@ -107,7 +107,7 @@ class ProtocolError(Exception):
     """The peer sent what the protocol does not allow; the message says what and where."""
 
 
-class UnsupportedProtocolVersion(ProtocolError):  # noqa: N818 (it says what is wrong)
+class UnsupportedProtocolVersion(ProtocolError):
     """The two sides have no revision in common.
 
     ``requested`` is what we asked for, ``supported`` what the peer offers instead, as far as known.
@@ -120,9 +120,9 @@ class UnsupportedProtocolVersion(ProtocolError):  # noqa: N818 (it says what is 
         self.hint = hint
 
     def __str__(self) -> str:
-        offers = f"it offers {', '.join(self.supported)}" if self.supported else "it offers none"
+        offers = f", only {', '.join(self.supported)}" if self.supported else ""
         hint = f": {self.hint}" if self.hint else ""
-        return f"the peer does not speak protocol version {self.requested!r}; {offers}{hint}"
+        return f"the peer does not speak protocol version {self.requested}{offers}{hint}"
 
 
 def resource_not_found(uri: str, version: str) -> MCPError:

@@ -260,7 +260,11 @@ def read_refusal(
     error: MCPError, *, requested: str, offers: Sequence[str], retried: bool
 ) -> Verdict:
     """What an error means that only modern servers answer with, be it to a probe, to any other
-    modern request, or to ``initialize``. The arguments are those of `read_probe`."""
+    modern request, or to ``initialize``.
+
+    The arguments are those of `read_probe`. After ``initialize``, ``offers`` should hold modern
+    revisions only, since the legacy ones have just been tried.
+    """
     if error.code != UNSUPPORTED_VERSION:
         return Refused(error)
     supported = _supported_in(error)

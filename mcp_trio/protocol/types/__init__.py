@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 NAMES: Final[dict[str, str]] = {
     "base": """
         Annotations CacheablePage CacheableResult CacheScope Cursor EmptyResult Icon Implementation
-        InputResponseRequestParams JSON JSONObject LOGGING_LEVELS LoggingLevel NotificationMetaObject
-        NotificationParams PaginatedRequestParams PaginatedResult ProgressToken Record RequestId
-        RequestParams Result ResultMetaObject Role""",
+        InputResponseRequestParams JSON JSONObject LOGGING_LEVELS LoggingLevel
+        NotificationMetaObject NotificationParams PaginatedRequestParams PaginatedResult
+        ProgressToken Record RequestId RequestParams Result ResultMetaObject Role""",
     "capabilities": """
         ClientCapabilities ElicitationCapability PromptsCapability RequestMetaObject
         ResourcesCapability RootsCapability SamplingCapability ServerCapabilities TasksCapability

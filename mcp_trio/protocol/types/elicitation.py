@@ -168,14 +168,11 @@ class TitledMultiSelectEnumSchema(Record):
 
 @attrs.frozen(repr=False)
 class LegacyTitledEnumSchema(Record):
-    """One of several values whose titles stand in a second list, as in 2025-06-18.
-
-    Without ``enum_names`` it is an `UntitledSingleSelectEnumSchema`.
-    """
+    """One of several values whose titles stand in a second list, as in 2025-06-18."""
 
     type: ClassVar[Literal["string"]] = "string"
     enum: list[str]
-    enum_names: list[str]
+    enum_names: list[str] | None = None
     title: str | None = None
     description: str | None = None
     default: str | None = None
@@ -183,6 +180,6 @@ class LegacyTitledEnumSchema(Record):
 
 SingleSelectEnumSchema: TypeAlias = TitledSingleSelectEnumSchema | UntitledSingleSelectEnumSchema
 MultiSelectEnumSchema: TypeAlias = TitledMultiSelectEnumSchema | UntitledMultiSelectEnumSchema
-EnumSchema: TypeAlias = LegacyTitledEnumSchema | SingleSelectEnumSchema | MultiSelectEnumSchema
+EnumSchema: TypeAlias = SingleSelectEnumSchema | MultiSelectEnumSchema | LegacyTitledEnumSchema
 PrimitiveSchemaDefinition: TypeAlias = EnumSchema | StringSchema | BooleanSchema | NumberSchema
-"""One property of a form. (In this order the first whose fields are there is the right one.)"""
+"""One property of a form."""
