@@ -80,6 +80,9 @@ class Missing(enum.Enum):
     def __repr__(self) -> str:
         return "MISSING"
 
+    def __bool__(self) -> bool:
+        return False
+
 
 MISSING: Final = Missing.MISSING
 """Says that an error has no data, where None says that its data is null."""
