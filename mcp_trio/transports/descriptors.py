@@ -193,6 +193,7 @@ class _Polled:
             return result
         while True:
             await ready(self._fd)
+            self._check_open()  # closed between the wake-up and our turn: the number may be reused
             with contextlib.suppress(BlockingIOError):
                 return call(argument)
 
@@ -235,13 +236,11 @@ class _Threaded:
         return await self._until_closed(os.write, bytes(data), trio.lowlevel.wait_writable)
 
     async def wait_writable(self) -> None:
-        self._check_open()
         await self._wait(trio.lowlevel.wait_writable)
 
     async def _until_closed(
         self, call: Callable[[int, A], T], argument: A, ready: Callable[[int], Awaitable[None]]
     ) -> T:
-        self._check_open()
         with trio.CancelScope() as self._waiting:
             while True:
                 await self._wait(ready)
@@ -260,6 +259,8 @@ class _Threaded:
 
     async def _wait(self, ready: Callable[[int], Awaitable[None]]) -> None:
         await trio.lowlevel.checkpoint()
+        if self._closed:
+            raise trio.ClosedResourceError("this stream is already closed")
         if self._pollable:
             try:
                 await ready(self._fd)
@@ -274,10 +275,6 @@ class _Threaded:
                 return call(self._fd, argument)
         finally:
             self._release_if_last()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise trio.ClosedResourceError("this stream is already closed")
 
     def close(self) -> None:
         if self._closed:

@@ -147,6 +147,27 @@ async def test_closing_wakes_who_waits(there: Ends) -> None:
         await receive()
 
 
+@pytest.mark.parametrize("kind", ["pipe", "socket", "foreign pipe"], indirect=True)
+async def test_closing_between_wake_up_and_read(there: Ends) -> None:
+    """A receive that was woken, but has not run when the stream is closed, reads no other file."""
+
+    async def receive() -> None:
+        with contextlib.suppress(trio.ClosedResourceError):
+            assert await stream.receive_some() == b"x"
+
+    for _ in range(20):  # which of the two tasks runs first is random
+        stream = open_receive_stream(there.theirs, "it")
+        with trio.fail_after(LIMIT):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(receive)
+                await trio.testing.wait_all_tasks_blocked()
+                os.write(there.ours, b"x")
+                await trio.lowlevel.checkpoint()
+                stream.close()
+        if select.select([there.theirs], [], [], 0)[0]:
+            os.read(there.theirs, 1)
+
+
 @pytest.mark.parametrize("kind", SILENT, indirect=True)
 async def test_after_close_everything_is_refused(back: Ends) -> None:
     """A closed stream never touches a descriptor that got its number since."""
