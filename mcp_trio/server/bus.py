@@ -65,8 +65,8 @@ class Interest:
 class Subscription:
     """What one subscriber has not heard yet; iterate over it for one change at a time.
 
-    The iteration waits while nothing is pending and ends when the bus is closed, after
-    everything that was pending then. Cancelling it loses nothing: a change leaves the set in
+    The iteration waits while nothing is pending. When the bus ends its subscriptions, it ends
+    after everything that was pending then. Cancelling it loses nothing: a change leaves the set in
     the moment in which it is returned.
     """
 
@@ -110,7 +110,6 @@ class SubscriptionBus(ABC):
     """
 
     def __init__(self) -> None:
-        self.closed = False
         self._subscriptions: dict[Subscription, None] = {}
 
     @abstractmethod
@@ -124,26 +123,20 @@ class SubscriptionBus(ABC):
 
     @contextmanager
     def subscribe(self, interest: Interest) -> Iterator[Subscription]:
-        """Collect changes for the length of a block, starting now.
-
-        On a closed bus the subscription has ended before it began.
-        """
+        """Collect changes for the length of a block, starting now."""
         subscription = Subscription(interest)
-        if self.closed:
-            subscription.end()
         self._subscriptions[subscription] = None
         try:
             yield subscription
         finally:
             del self._subscriptions[subscription]
 
-    def close(self) -> None:
-        """End all subscriptions in good order, as a server does that is about to shut down.
+    def end_subscriptions(self) -> None:
+        """End the subscriptions that there are in good order, as before a shutdown.
 
         Each subscriber still gets what is pending; then its iteration ends, and a client that
-        listens is told so.
+        listens is told so. This waits for nothing: give the answers time to leave.
         """
-        self.closed = True
         for subscription in self._subscriptions:
             subscription.end()
 
@@ -152,5 +145,4 @@ class MemoryBus(SubscriptionBus):
     """A bus inside one process."""
 
     def publish(self, change: Change) -> None:
-        if not self.closed:
-            self.deliver(change)
+        self.deliver(change)

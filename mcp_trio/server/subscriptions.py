@@ -38,8 +38,8 @@ async def listen(ctx: Context, params: JSONObject) -> JSONObject:
     """Answer `subscriptions/listen`: send what changes until the client or the server ends it.
 
     The subscription starts before it is acknowledged, so nothing falls between the two. A client
-    that ends it cancels the request. A server ends it by closing its bus; then the client gets
-    what is pending, a cancellation and, in good order, the response.
+    that ends it cancels the request. A server ends it by `SubscriptionBus.end_subscriptions`; then
+    the client gets what is pending, a cancellation and, in good order, the response.
     (MCP 2026-07-28, basic/patterns/subscriptions and basic/patterns/cancellation)
     """
     granted = _grant(ctx, params)
@@ -90,7 +90,7 @@ async def serve_changes(
 
     Changes count from the moment in which the client can know what there was before, and are
     sent from the moment in which it says that it is ready. Does nothing for a modern client.
-    Returns when the connection or the bus is closed.
+    Returns when the connection is closed, or the bus ends its subscriptions.
     """
     await session.settled.wait()
     with bus.subscribe(Interest(lists, session.subscriptions)) as changes:

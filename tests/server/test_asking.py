@@ -35,7 +35,7 @@ FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required"
 ADA = {"action": "accept", "content": {"name": "Ada"}}
 ROOTS = {"roots": [{"uri": "file:///a"}]}
 MODEL = {"role": "assistant", "content": {"type": "text", "text": "4"}, "model": "m"}
-ANSWERS: dict[str, JSONObject] = {
+ANSWERS: dict[str, dict[str, Any]] = {
     "elicitation/create": ADA,
     "roots/list": ROOTS,
     "sampling/createMessage": MODEL,

@@ -158,7 +158,7 @@ async def test_the_server_ends_a_subscription_in_good_order() -> None:
     ctx = listening({"toolsListChanged": True}, request_id=5)
     async with running(ctx) as results:
         ctx.server.bus.publish(ListChanged("tools"))
-        ctx.server.bus.close()
+        ctx.server.bus.end_subscriptions()
         await wait_all_tasks_blocked()
     assert methods(ctx) == [ACK, "notifications/tools/list_changed", "notifications/cancelled"]
     cancelled = cast(Any, peer_of(ctx).sent[-1][1])
@@ -281,7 +281,7 @@ async def test_serving_changes_ends_with_the_connection_or_the_bus(end: str) -> 
             nursery.start_soon(serve_changes, session, server.bus)
             await wait_all_tasks_blocked()
             if end == "bus":
-                server.bus.close()
+                server.bus.end_subscriptions()
             else:
                 peer.closed = Closed("gone")
                 server.bus.publish(ListChanged("tools"))
