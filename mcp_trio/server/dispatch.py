@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
+import trio
 
 from mcp_trio.peer import IncomingRequest
 from mcp_trio.protocol import meta as keys
@@ -95,13 +96,13 @@ class Dispatcher:
         builtin: Mapping[str, Work],
         hints: Mapping[str, CacheHint],
     ) -> None:
-        self.versions = tuple(version for version in REVISIONS if version in set(versions))
+        self.versions = _known(versions)
         self.legacy = tuple(version for version in self.versions if version in LEGACY)
         self.modern = tuple(version for version in self.versions if version in MODERN)
         self.middleware: list[Middleware] = []
         self._server = server
         self._handlers = dict(builtin)
-        self._hints = hints
+        self._hints = _checked(hints)
         self._stamp = {keys.SERVER_INFO: {"name": server.name, "version": server.version}}
         self._routes: dict[str, dict[str, Route]] = {}
         self._route_all()
@@ -186,6 +187,7 @@ class Dispatcher:
     ) -> RequestInfo:
         version = session.version
         if incoming.method == "initialize":
+            await trio.lowlevel.checkpoint()  # requests that arrived before it go first
             version = answer_initialize(incoming.params.get("protocolVersion"), self.versions)
         elif version is None:
             version = await self._version_before_initialize(incoming, session)
@@ -227,6 +229,26 @@ class Dispatcher:
         meta = fitted.get("_meta")
         finished["_meta"] = {**self._stamp, **meta} if meta else self._stamp
         return finished
+
+
+def _known(versions: Iterable[str]) -> tuple[str, ...]:
+    """The revisions to serve, oldest first; a ValueError for one that there is not, or none."""
+    wanted = set(versions)
+    if unknown := wanted - set(REVISIONS):
+        raise ValueError(f"There are no protocol versions {', '.join(sorted(unknown))}.")
+    if not wanted:
+        raise ValueError("A server needs at least one protocol version.")
+    return tuple(version for version in REVISIONS if version in wanted)
+
+
+def _checked(hints: Mapping[str, CacheHint]) -> Mapping[str, CacheHint]:
+    for method in hints:
+        if method not in METHODS or not METHODS[method].cacheable:
+            cacheable = [row.name for row in METHODS.values() if row.cacheable]
+            raise ValueError(
+                f"Results of {method} are not cacheable; those of {', '.join(cacheable)} are."
+            )
+    return hints
 
 
 async def _pass_through(
