@@ -122,6 +122,9 @@ class UriTemplate:
         if len(uri) > MAX_URI:
             return None
         text = _normalize(uri)
+        beginning = self.parts[0] if self.parts and isinstance(self.parts[0], str) else ""
+        if not text.startswith(beginning):
+            return None
         for lenient in (False, True):
             possible = _possible_starts(self.parts, text, lenient=lenient)
             if not possible[0][0]:
