@@ -18,7 +18,10 @@ The way out of the handler is cancellation, because cancellation is the one way 
 already has to respect: ``finally`` blocks run, nurseries wait for their tasks, and no ``except
 Exception`` swallows it. What is cancelled is a scope around the handler and nothing else.
 
-What follows from it, and is therefore the rule in both eras: **the key names the question**.
+Tasks of one handler that ask at the same time ask in the same round. A task that would have to
+wait for something before it can ask does so in the next one.
+
+What follows from all this, and is therefore the rule in both eras: **the key names the question**.
 Asking again under the same key gives the same answer, and code before the first question runs
 once per round, so what must happen only once belongs after the last question.
 

@@ -177,7 +177,7 @@ class Context:
     async def elicit(self, key: str, message: str, schema: type[T]) -> "ElicitAnswer[T]": ...
     @overload
     async def elicit(
-        self, key: str, message: str, schema: JSONObject
+        self, key: str, message: str, schema: Mapping[str, Any]
     ) -> "ElicitAnswer[JSONObject]": ...
     async def elicit(self, key: str, message: str, schema: Any) -> "ElicitAnswer[Any]":
         """Ask the user to fill in a form (2025-06-18 and later). Never ask for secrets like this.
@@ -189,12 +189,14 @@ class Context:
             key: Names this question among those of this request. Asking the same again under
                 the same key gives the same answer; another question needs another key.
             message: What the user reads.
-            schema: A class with flat, primitive fields, or a JSON Schema object of that kind.
-                ``answer.content`` is an instance of the class, or a dict.
+            schema: A class with flat, primitive fields (``answer.content`` is an instance), or a
+                dict: of names and types, or a JSON Schema of that kind (it is a dict).
 
         Raises:
             CannotAsk: The client, its revision or this place cannot ask.
-            RuntimeError: A shield or another task stands between this and the handler (modern).
+            RuntimeError: A shield stands between this and the handler, or it is another task than
+                one of the handler's nurseries, or a thread (modern).
+            TypeError: This is no form.
             MCPError: The client answered with an error, or with something unreadable.
         """
         from mcp_trio.server.questions import Elicit

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import attrs
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
@@ -151,6 +152,40 @@ async def test_each_question_costs_a_round_and_all_at_once_cost_one() -> None:
     await together.call({})
     assert one_by_one.rounds == [["who"], ["page"], ["sum"], ["roots"]]
     assert together.rounds == [["who", "page", "sum", "roots"]]
+
+
+@attrs.frozen
+class Name:
+    name: str
+    nickname: str | None = None
+
+
+@pytest.mark.parametrize("version", ["2025-06-18", LEGACY, REVISIONS[-1]])
+async def test_a_form_gives_an_instance_of_its_class(version: str) -> None:
+    """Protects typed answers: the class draws the form and is what comes back."""
+
+    async def handler(ctx: Context) -> JSONObject:
+        answer = await ctx.elicit("who", "Your name?", Name)
+        assert answer.action == "accept"
+        return {"is": answer.content == Name("Ada")}
+
+    client = Client(handler, version=version, peer=FakePeer(answer_anything))
+    assert await client.call({}) == {"is": True}
+
+
+async def test_what_is_no_form_is_told_in_every_era() -> None:
+    """Protects authors: a nested class cannot be shown to a person, and nothing is asked."""
+
+    @attrs.frozen
+    class Nested:
+        name: Name
+
+    async def handler(ctx: Context) -> JSONObject:
+        return {"answer": await ctx.elicit("who", "?", Nested)}
+
+    for version in (LEGACY, REVISIONS[-1]):
+        with pytest.raises(TypeError, match="name"):
+            await Client(handler, version=version).send()
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
@@ -381,23 +416,17 @@ async def test_tasks_that_ask_at_once_ask_in_one_round() -> None:
     async def handler(ctx: Context) -> JSONObject:
         found: JSONObject = {}
 
-        async def ask(key: str, steps: int) -> None:
-            for _ in range(steps):
-                await trio.lowlevel.checkpoint()
+        async def ask(key: str) -> None:
             found[key] = (await ctx.elicit(key, f"{key}?", FORM)).action
 
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(ask, "a", 0)
-            nursery.start_soon(ask, "b", 0)
-            nursery.start_soon(ask, "c", 1)
+            for key in ("a", "b", "c"):
+                nursery.start_soon(ask, key)
         return found
 
     client = Client(handler)
-    assert await client.call({"b": {"action": "decline"}}) == {
-        "a": "accept",
-        "b": "decline",
-        "c": "accept",
-    }
+    expected = {"a": "accept", "b": "decline", "c": "accept"}
+    assert await client.call({"b": {"action": "decline"}}) == expected
     assert [sorted(keys) for keys in client.rounds] == [["a", "b", "c"]]
 
 
