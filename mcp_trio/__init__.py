@@ -9,6 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mcp_trio.client.client import Client as Client
+    from mcp_trio.client.client import open_client as open_client
+    from mcp_trio.client.events import PromptsChanged as PromptsChanged
+    from mcp_trio.client.events import ResourcesChanged as ResourcesChanged
+    from mcp_trio.client.events import ResourceUpdated as ResourceUpdated
+    from mcp_trio.client.events import ToolsChanged as ToolsChanged
     from mcp_trio.exceptions import ConnectionClosed as ConnectionClosed
     from mcp_trio.exceptions import MCPError as MCPError
     from mcp_trio.exceptions import ProtocolError as ProtocolError
@@ -35,6 +41,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Audio": "server.media",
     "CacheHint": "server.dispatch",
+    "Client": "client.client",
     "CannotAsk": "server.asking",
     "ConnectionClosed": "exceptions",
     "Context": "server.context",
@@ -58,7 +65,7 @@ _HOMES = {
     "ToolError": "server.tools",
     "ToolsChanged": "client.events",
     "UnsupportedProtocolVersion": "exceptions",
-    "open_client": "client",
+    "open_client": "client.client",
 }
 
 

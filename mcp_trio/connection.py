@@ -108,7 +108,7 @@ class LineStream(FrameStream):
                 raise self._failure
             data = await self.receive_stream.receive_some()
             try:
-                frames.extend(self._framer.feed(data) if data else self._framer.end())
+                frames.extend(self._framer.feed(bytes(data)) if data else self._framer.end())
             except LineTooLong as exc:
                 self._failure = exc  # after the lines that came before it
                 continue
@@ -161,10 +161,14 @@ def memory_frame_pair() -> tuple[MemoryFrameStream, MemoryFrameStream]:
 
 @attrs.define(eq=False)
 class Connection:
-    """A stream, the peer at our end of it, and the tasks between the two."""
+    """A stream, the peer at our end of it, and the tasks between the two.
+
+    Tasks that live as long as the connection may join its nursery; they must not raise.
+    """
 
     stream: FrameStream
     peer: Peer
+    nursery: trio.Nursery
     _outbox: Outbox
     _grace: float
     _input_ended: trio.Event = attrs.field(factory=trio.Event)
@@ -208,12 +212,43 @@ class Connection:
 
 
 @asynccontextmanager
+async def open_private_nursery() -> AsyncIterator[trio.Nursery]:
+    """A nursery that the body of the block need not know of.
+
+    Its tasks are cancelled when the block is left, and what the body raises leaves the block as
+    itself: a nursery that somebody opened for himself may raise groups, one that hides inside a
+    context manager may not (`except ValueError` around it would never fire).
+    """
+    raised: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            try:
+                yield nursery
+            except BaseException as exc:
+                raised = exc
+                raise
+            finally:
+                nursery.cancel_scope.cancel()
+    except BaseException as exc:
+        if raised is None or exc is raised:
+            raise
+        # The group around it is ours and says nothing. Raising here would make the group the
+        # context of what the body raised, so put back the context that it had.
+        context = raised.__context__
+        try:
+            raise raised
+        finally:
+            raised.__context__ = context
+            del raised
+
+
+@asynccontextmanager
 async def open_connection(
     stream: FrameStream,
     *,
     handle: Handler,
     on_notification: Callable[[Notification], None],
-    on_stray: Callable[[bytes, str], None] | None = None,
+    on_stray: Callable[[bytes, str], object] | None = None,
     max_in_flight: int = 1000,
     answers_strays: bool = False,
     grace: float = 0.0,
@@ -231,9 +266,8 @@ async def open_connection(
     What the body raises leaves the block as it is. The end of the connection is not raised
     here: it is the `ConnectionClosed` of the calls, and `connection.peer.closed`.
     """
-    raised: BaseException | None = None
     try:
-        async with trio.open_nursery() as nursery:
+        async with open_private_nursery() as nursery:
             outbox = Outbox(outbox_limit)
             peer = Peer(
                 nursery,
@@ -244,29 +278,14 @@ async def open_connection(
                 max_in_flight=max_in_flight,
                 answers_strays=answers_strays,
             )
-            connection = Connection(stream, peer, outbox, grace)
+            connection = Connection(stream, peer, nursery, outbox, grace)
             nursery.start_soon(connection._read)
             nursery.start_soon(connection._write)
             nursery.start_soon(connection._watch)
             try:
                 yield connection
-            except BaseException as exc:
-                raised = exc
-                raise
             finally:
                 peer.close(Closed("the connection was closed at this end"))
-                nursery.cancel_scope.cancel()
-    except BaseException as exc:
-        if raised is None or exc is raised:
-            raise
-        # The group around it is ours and says nothing. Raising here would make the group the
-        # context of what the body raised, so put back the context that it had.
-        context = raised.__context__
-        try:
-            raise raised
-        finally:
-            raised.__context__ = context
-            del raised
     finally:
         with trio.CancelScope(deadline=trio.current_time() + CLOSE_TIME, shield=True):
             await stream.aclose()
@@ -277,7 +296,7 @@ async def serve_connection(
     *,
     handle: Handler,
     on_notification: Callable[[Notification], None],
-    on_stray: Callable[[bytes, str], None] | None = None,
+    on_stray: Callable[[bytes, str], object] | None = None,
     on_open: Callable[[Peer], None],
     max_in_flight: int = 1000,
     grace: float = SERVER_GRACE,

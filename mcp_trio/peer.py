@@ -23,7 +23,7 @@ import inspect
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import attrs
@@ -247,7 +247,7 @@ class Peer:
         *,
         handle: Handler,
         on_notification: Callable[[Notification], None],
-        on_stray: Callable[[bytes, str], None] | None = None,
+        on_stray: Callable[[bytes, str], object] | None = None,
         max_in_flight: int = 1000,
         answers_strays: bool = False,
     ) -> None:
@@ -343,7 +343,17 @@ class Peer:
         finally:
             self._calls.pop(id, None)
             if self._correlation.abandon_outgoing(id) and cancel_notice and call.sent:
-                self._send_cancellation(id)
+                goodbye = Notification("notifications/cancelled", {"requestId": id})
+                self._put_exempt(encode(goodbye))
+
+    def post(self, method: str, params: JSONObject | None = None) -> None:
+        """Ask something and not wait for the answer, which is dropped when it comes.
+
+        For goodbyes, which have to work while one is being cancelled.
+        """
+        id = self._correlation.open_outgoing()
+        self._correlation.abandon_outgoing(id)
+        self._put_exempt(encode(Request(id, method, params)))
 
     async def notify(self, method: str, params: JSONObject | None = None) -> None:
         """Send a notification.
@@ -412,12 +422,10 @@ class Peer:
         except trio.WouldBlock:
             self.close(Closed("the peer keeps sending requests but does not read the answers"))
 
-    def _send_cancellation(self, id: RequestId) -> None:
-        frame = encode(Notification("notifications/cancelled", {"requestId": id}))
-        try:
+    def _put_exempt(self, frame: bytes) -> None:
+        """Send a goodbye, for which there is always room, unless nobody is left to tell."""
+        with suppress(trio.ClosedResourceError):
             self._outbox.put_nowait(frame, exempt=True)
-        except trio.ClosedResourceError:
-            pass  # nobody is left to tell
 
     # Receiving
 

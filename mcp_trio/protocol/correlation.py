@@ -12,7 +12,7 @@ have nothing to do with each other, which is why there are two tables and not on
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 import attrs
 
@@ -165,9 +165,9 @@ class Correlation:
             case Request():
                 return self._asked(received)
             case Notification(method="notifications/progress", params=params):
-                return self._progressed(received, params or {})
+                return self._progressed(params or {})
             case Notification(method="notifications/cancelled", params=params):
-                return self._cancelled(received, params or {})
+                return self._cancelled(params or {})
             case Notification():
                 return Notified(received)
             case ErrorResponse(id=None, error=error):
@@ -200,7 +200,7 @@ class Correlation:
         self._incoming[request.id] = request
         return Asked(request)
 
-    def _progressed(self, notification: Notification, params: JSONObject) -> Event:
+    def _progressed(self, params: JSONObject) -> Event:
         token = params.get("progressToken")
         if is_request_id(token) and token in self._outgoing:
             return Progressed(token, params)
@@ -208,7 +208,7 @@ class Correlation:
             return Late(token)
         return Stray(b"", f"progress for {token!r}, which is no request in flight")
 
-    def _cancelled(self, notification: Notification, params: JSONObject) -> Event:
+    def _cancelled(self, params: JSONObject) -> Event:
         id = params.get("requestId")
         if not is_request_id(id):
             return Stray(b"", f"a cancellation of {id!r}, which is no request id")
@@ -254,6 +254,6 @@ def unbatch(batch: Batch, *, allowed: bool) -> Iterator[Received]:
             yield Malformed(errors.INVALID_REQUEST, text, item.id, False, b"[...]")
 
 
-def is_request_id(value: Any) -> bool:
+def is_request_id(value: Any) -> TypeGuard[RequestId]:
     """True for what may stand as a request id or progress token: a string or an integer."""
     return isinstance(value, str | int) and not isinstance(value, bool)

@@ -1,0 +1,165 @@
+"""Changes that a server tells of: which lists changed, which resources were updated.
+
+An event says that something is not what it was, not what it is now. So two equal events in a row
+say no more than one, and events that nobody has read yet are a *set*: a reader that is away for
+an hour while a resource changes a thousand times finds one event, and the set cannot grow beyond
+what was subscribed to.
+"""
+
+from typing import TypeAlias
+
+import attrs
+import trio
+
+from mcp_trio.wire.jsonrpc import JSONObject
+
+
+@attrs.frozen
+class ToolsChanged:
+    """The list of tools is not what it was."""
+
+
+@attrs.frozen
+class PromptsChanged:
+    """The list of prompts is not what it was."""
+
+
+@attrs.frozen
+class ResourcesChanged:
+    """The list of resources, or of templates, is not what it was."""
+
+
+@attrs.frozen
+class ResourceUpdated:
+    """The contents of a resource are not what they were."""
+
+    uri: str
+
+
+Event: TypeAlias = ToolsChanged | PromptsChanged | ResourcesChanged | ResourceUpdated
+
+LISTS: dict[str, Event] = {
+    "notifications/tools/list_changed": ToolsChanged(),
+    "notifications/prompts/list_changed": PromptsChanged(),
+    "notifications/resources/list_changed": ResourcesChanged(),
+}
+
+
+def read_event(method: str, params: JSONObject) -> Event | None:
+    """The event that a notification is, None if it is none."""
+    if method == "notifications/resources/updated":
+        uri = params.get("uri")
+        return ResourceUpdated(uri) if isinstance(uri, str) else None
+    return LISTS.get(method)
+
+
+@attrs.frozen
+class Granted:
+    """What a subscription asks for, or what the server agreed to of it."""
+
+    tools: bool = False
+    prompts: bool = False
+    resources: bool = False
+    uris: frozenset[str] = frozenset()
+
+    def wants(self, event: Event) -> bool:
+        match event:
+            case ToolsChanged():
+                return self.tools
+            case PromptsChanged():
+                return self.prompts
+            case ResourcesChanged():
+                return self.resources
+            case ResourceUpdated(uri):
+                return uri in self.uris
+
+    def to_filter(self) -> JSONObject:
+        """As `subscriptions/listen` writes it."""
+        wanted: JSONObject = {
+            "toolsListChanged": self.tools,
+            "promptsListChanged": self.prompts,
+            "resourcesListChanged": self.resources,
+            "resourceSubscriptions": sorted(self.uris),
+        }
+        return {name: value for name, value in wanted.items() if value}
+
+    @classmethod
+    def from_filter(cls, wire: JSONObject) -> "Granted":
+        uris = wire.get("resourceSubscriptions")
+        listed = uris if isinstance(uris, list) else []
+        return cls(
+            wire.get("toolsListChanged") is True,
+            wire.get("promptsListChanged") is True,
+            wire.get("resourcesListChanged") is True,
+            frozenset(uri for uri in uris if isinstance(uri, str))
+            if isinstance(uris, list)
+            else frozenset(),
+        )
+
+
+class Events:
+    """The changes of one subscription: an asynchronous iterator, made by `Client.listen`.
+
+    Equal events that nobody has read yet are one. The iterator ends when the server ends the
+    subscription, and raises `ConnectionClosed` when the connection ends. Cancelling it loses no
+    event. `granted` says what the server agreed to tell of; what was asked for and is not in it
+    will not come.
+    """
+
+    def __init__(self, asked: Granted) -> None:
+        self.granted = asked
+        self._pending: dict[Event, None] = {}
+        self._changed = trio.lowlevel.ParkingLot()
+        self._acknowledged = False
+        self._ended = False
+        self._failure: Exception | None = None
+
+    def __aiter__(self) -> "Events":
+        return self
+
+    async def __anext__(self) -> Event:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        parked = False
+        while not self._pending:
+            if self._ended:
+                raise self._ending()
+            await self._changed.park()
+            parked = True
+        if not parked:
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        event = next(iter(self._pending))
+        del self._pending[event]
+        return event
+
+    # For the client that feeds it
+
+    def put(self, event: Event) -> None:
+        if self.granted.wants(event):
+            self._pending[event] = None
+            self._changed.unpark_all()
+
+    def acknowledge(self, granted: Granted) -> None:
+        self.granted = granted
+        self._acknowledged = True
+        self._changed.unpark_all()
+
+    def end(self, failure: Exception | None = None) -> None:
+        """No event will come any more: normally, or because of a failure."""
+        self._ended = True
+        self._failure = failure
+        self._changed.unpark_all()
+
+    async def acknowledged(self) -> None:
+        """Wait for the server to say what it agrees to, or to end the subscription at once."""
+        while not self._acknowledged:
+            if self._failure is not None:
+                raise self._ending()
+            if self._ended:
+                return
+            await self._changed.park()
+
+    def _ending(self) -> Exception:
+        """What the end of the events raises, afresh each time it is met."""
+        if self._failure is None:
+            return StopAsyncIteration()
+        return type(self._failure)(*self._failure.args)

@@ -1,0 +1,70 @@
+"""Calling a user's callback for something that arrived, without ever waiting for it.
+
+Notifications are handed over by the task that reads, and a task that reads must not wait. A plain
+function is called there and then: it is quick, and what it sees is in order with everything else.
+A coroutine function cannot be: its calls queue up for one task of their own, and when they come
+faster than it takes them, the oldest are dropped and counted.
+"""
+
+import inspect
+import logging
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import trio
+
+logger = logging.getLogger("mcp_trio")
+T = TypeVar("T")
+
+#: Notices that wait for a coroutine callback.
+MOST_WAITING = 256
+
+
+class Callback(Generic[T]):
+    """A callback, plain or coroutine function, as something that can be called at any time.
+
+    Args:
+        function: What the user gave.
+        name: What the user knows it by, for log messages.
+        nursery: Where a coroutine function runs.
+    """
+
+    def __init__(self, function: Callable[[T], Any], name: str, nursery: trio.Nursery) -> None:
+        self._function = function
+        self._name = name
+        self.dropped = 0
+        self._queue: trio.MemorySendChannel[T] | None = None
+        if _is_async(function):
+            self._queue, self._waiting = trio.open_memory_channel[T](MOST_WAITING)
+            nursery.start_soon(self._run)
+
+    def __call__(self, notice: T) -> None:
+        if self._queue is not None:
+            self._enqueue(self._queue, notice)
+            return
+        try:
+            self._function(notice)
+        except Exception:
+            logger.exception("%s failed", self._name)
+
+    def _enqueue(self, queue: "trio.MemorySendChannel[T]", notice: T) -> None:
+        try:
+            queue.send_nowait(notice)
+        except trio.WouldBlock:
+            self.dropped += 1
+            logger.warning("%s is too slow: %d notices dropped", self._name, self.dropped)
+            self._waiting.receive_nowait()
+            queue.send_nowait(notice)
+
+    async def _run(self) -> None:
+        async for notice in self._waiting:
+            try:
+                await self._function(notice)
+            except Exception:
+                logger.exception("%s failed", self._name)
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - an object whose __call__ is async
+    )
