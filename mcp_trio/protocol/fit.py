@@ -148,6 +148,8 @@ def fit_tool_result(
     wrapped = output_schema is not None and not is_object_schema(output_schema)
     if wrapped or type(output) is not dict:
         output = wrap_value(output)
+    elif fitted_content is content:
+        return result
     return {**result, "content": fitted_content, "structuredContent": output}
 
 
@@ -157,13 +159,13 @@ def fit_tool_result(
 def _fit_prompt(result: JSONObject, version: str) -> JSONObject:
     messages = [
         {**message, "content": fit_block(message["content"], version)}
-        for message in result["messages"]
+        for message in result.get("messages", [])
     ]
     return {**result, "messages": messages}
 
 
 def _fit_tool_list(result: JSONObject, version: str) -> JSONObject:
-    return {**result, "tools": [fit_tool(tool, version) for tool in result["tools"]]}
+    return {**result, "tools": [fit_tool(tool, version) for tool in result.get("tools", [])]}
 
 
 # --- Sampling ------------------------------------------------------------------------------------

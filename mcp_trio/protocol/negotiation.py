@@ -26,7 +26,7 @@ says to probe once more (MCP 2026-07-28, basic/versioning and basic/transports/s
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import attrs
 
@@ -43,8 +43,10 @@ from mcp_trio.protocol.errors import (
 )
 from mcp_trio.protocol.revisions import LEGACY, MODERN, is_legacy, is_modern
 from mcp_trio.protocol.types.base import LOGGING_LEVELS
-from mcp_trio.protocol.types.lifecycle import DiscoverResult
 from mcp_trio.wire.jsonrpc import JSON, JSONObject
+
+if TYPE_CHECKING:
+    from mcp_trio.protocol.types.lifecycle import DiscoverResult
 
 Era: TypeAlias = Literal["legacy", "modern"]
 
@@ -185,7 +187,7 @@ class Modern:
     """The server is modern: speak ``version``."""
 
     version: str
-    discovered: DiscoverResult
+    discovered: "DiscoverResult"
 
 
 @attrs.frozen
@@ -235,6 +237,8 @@ def read_probe(
         offers: all revisions that the client is ready to speak, of both eras.
         retried: whether a `Retry` was followed already; there is no second one.
     """
+    from mcp_trio.protocol.types.lifecycle import DiscoverResult  # only clients need it
+
     if answer is None:
         return _legacy("server/discover had no answer in time", requested, offers)
     if isinstance(answer, MCPError):

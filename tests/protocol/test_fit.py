@@ -85,8 +85,8 @@ def test_output_is_an_object_in_between(version: str, output: Any) -> None:
 def test_an_object_stays_as_it_is(version: str) -> None:
     """An object is what these revisions want."""
     result = call(structuredContent={"a": 1})
-    assert fit_tool_result(result, version) == result
-    assert fit_tool_result(result, version, {"type": "object"}) == result
+    assert fit_tool_result(result, version) is result
+    assert fit_tool_result(result, version, {"type": "object"}) is result
 
 
 def test_an_object_is_wrapped_where_its_schema_is() -> None:

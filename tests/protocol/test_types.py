@@ -9,8 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from mcp_trio.protocol import types
-from mcp_trio.protocol.convert import is_record, structure, unstructure
+from mcp_trio.protocol.convert import (
+    constants_of,
+    is_record,
+    structure,
+    unstructure,
+    wire_name,
+)
 from mcp_trio.protocol.methods import METHODS
+from mcp_trio.protocol.revisions import REVISIONS
 from mcp_trio.protocol.types.base import Record
 from tests.protocol.instances import instances, valid_json
 from tests.protocol.official import (
@@ -23,6 +30,7 @@ from tests.protocol.official import (
     places,
     raw_schema,
     reference,
+    resolve,
 )
 
 quick = settings(
@@ -159,6 +167,51 @@ def test_what_is_valid_we_read_and_write_back(name: str, revision: str) -> None:
         assert unstructure(instance) == value or (name, revision) in WRITES_MORE
 
     judge()
+
+
+def unknown_properties(cls: Any, schema: dict[str, Any], revision: str) -> list[str]:
+    """The properties of a schema, and of the objects within it, that are no fields of ours."""
+    fields = {wire_name(field): field for field in attrs.fields(cls)}
+    unknown = []
+    for key, item in resolve(schema, revision).get("properties", {}).items():
+        hints = [fields[key].type, *get_args(fields[key].type)] if key in fields else []
+        if key not in fields and key not in constants_of(cls):
+            unknown.append(f"{cls.__name__}.{key}")
+        elif len(inner := [hint for hint in hints if is_record(hint)]) == 1:
+            unknown += unknown_properties(inner[0], item, revision)
+    return unknown
+
+
+@needs_schemas
+def test_every_property_is_a_field() -> None:
+    """A field with a misspelt name, whose value would hide in ``extra``."""
+    for name, revision in JUDGED:
+        assert unknown_properties(typed(name), definitions(revision)[name], revision) == []
+
+
+@needs_schemas
+def test_every_parameter_is_a_field() -> None:
+    """The same for parameters that the older revisions define within their messages."""
+    for revision in REVISIONS:
+        for definition in definitions(revision).values():
+            properties = definition.get("properties", {})
+            method = METHODS.get(properties.get("method", {}).get("const"))
+            if method is not None and len(get_args(method.params_type())) == 0:
+                params = properties["params"]
+                assert unknown_properties(method.params_type(), params, revision) == []
+
+
+@needs_schemas
+def test_every_field_is_a_property() -> None:
+    """A field that no revision has."""
+    had: dict[str, set[str]] = {}
+    for name, revision in JUDGED:
+        schema = resolve(definitions(revision)[name], revision)
+        had.setdefault(name, set()).update(schema.get("properties", {}))
+    for name, properties in had.items():
+        fields = {wire_name(field) for field in attrs.fields(typed(name))}
+        in_every_result = {"resultType"}  # legacy results too, for want of a second base class
+        assert fields - properties - in_every_result == {"extra"}, name
 
 
 def test_names_are_those_of_the_modules() -> None:
