@@ -17,7 +17,7 @@ __all__ = [
 ]
 
 
-class ConnectionClosed(Exception):  # noqa: N818 (named as trio names its own: what happened)
+class ConnectionClosed(Exception):
     """The connection is gone; whatever was waited for will not come.
 
     Args:
