@@ -110,13 +110,13 @@ class Group:
         if self._leader.poll() is None:
             return True
         pgid = self._leader.pid
-        _collect_orphans(pgid)
         try:
             os.killpg(pgid, 0)
         except (ProcessLookupError, PermissionError):
             self._empty = True  # and now the id is not ours any more
         else:
             self._empty = not _any_running(pgid)
+            _collect_orphans(pgid)  # after the look: whoever did not run then is collected now
         return not self._empty
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ from mcp_trio.transports.process import ChildProcess, StdioParameters, open_proc
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes")
 
 SOON = 5.0  # seconds; nothing that is waited for here takes so long unless it is broken
-AT_ONCE = 0.4  # seconds; less than any grace that should not be waited for
+AT_ONCE = 1.0  # seconds; on a busy machine, but less than a grace that must not be waited for
 
 STUBBORN = "trap '' TERM; echo ready; while :; do sleep 60; done"
 STUBBORN_PYTHON = """
@@ -291,7 +291,7 @@ async def test_cancelled_at_every_moment_of_the_start() -> None:
             async with python(script):
                 await trio.sleep_forever()
         assert not children(), f"a child is left after {tenths / 10} ms"
-        assert timer.seconds < 1
+        assert timer.seconds < SOON
 
 
 async def test_cancelled_before_the_start() -> None:
@@ -419,7 +419,7 @@ async def test_launcher() -> None:
             await child.stdin.send_all(b"still here\n")
             assert await read_line(child) == "still here"
     assert child.stderr_tail == "done\n", "the real server gets the grace of a server"
-    assert timer.seconds < 1.5, "and is not waited for longer than it takes"
+    assert timer.seconds < 1.9, "and is not waited for longer than it takes"
 
 
 async def test_launcher_of_a_stubborn_server() -> None:
@@ -439,14 +439,14 @@ async def test_launcher_of_a_stubborn_server() -> None:
 async def test_death_with_an_heir(ending: str, status: int) -> None:
     """A leader's death is seen though a grandchild holds its stdout; that one ends too (I4)."""
     with Timer() as timer:
-        async with python(f"{FAMILY}\nimport os; {ending}") as child:
+        async with python(f"{FAMILY}\nimport os; {ending}", eof_grace=60) as child:
             child.established = True
             grandchild = await family(child)
             with trio.fail_after(SOON):
                 await child.died()
             assert child.exit_status == status
             assert running(grandchild)
-            with trio.fail_after(1):  # stderr is held open as well
+            with trio.fail_after(SOON):  # stderr is held open as well
                 await child.settle()
             assert not child.stderr_ended.is_set()
     assert not running(grandchild)
@@ -461,7 +461,7 @@ async def test_who_leaves_the_group_is_let_go() -> None:
         async with sh(script) as child:
             child.established = True
             daemon = int(await read_line(child))
-    assert timer.seconds < 1
+    assert timer.seconds < 1.9
     assert running(daemon)
     os.kill(daemon, signal.SIGKILL)
 
