@@ -146,8 +146,8 @@ class Group:
         """Return when the child has exited."""
         await self._leader.wait()
 
-    def end(self, *, forced: bool) -> None:  # noqa: ARG002 (the same interface as on POSIX)
-        """End everybody. There is no way to ask first, so `forced` makes no difference."""
+    def end(self, *, forced: bool) -> None:
+        """End everybody. Nobody can be asked first, so `forced` (see `posix`) does nothing."""
         if self._job is not None:
             self._jobs.terminate(self._job)
         elif self._leader.poll() is None:
