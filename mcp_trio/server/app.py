@@ -349,12 +349,18 @@ class Server:
         Returns why the connection ended. Whatever the client does, this does not raise;
         cancelling it closes the stream.
         """
+        from mcp_trio.connection import CLOSE_TIME
         from mcp_trio.server.serving import serve_client
 
         if self._running is not None:
             return await serve_client(self, stream, self._running.value)
-        async with self._own_lifespan() as lifespan:
-            return await serve_client(self, stream, lifespan)
+        try:
+            async with self._own_lifespan() as lifespan:
+                return await serve_client(self, stream, lifespan)
+        except BaseException:  # the lifespan may have failed before the stream was anybody's
+            with trio.CancelScope(deadline=trio.current_time() + CLOSE_TIME, shield=True):
+                await stream.aclose()
+            raise
 
     async def serve_stream(self, stream: trio.abc.Stream) -> None:
         """Serve the client at the other end of a byte stream, with the framing of stdio.

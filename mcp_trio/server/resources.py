@@ -195,7 +195,7 @@ def _check_variables(uri: str, template: "UriTemplate | None", signature: "Funct
     variables = set() if template is None else set(template.variables)
     parameters = {parameter.name for parameter in signature.parameters}
     needed = {parameter.name for parameter in signature.parameters if parameter.required}
-    if missing := needed - variables:
-        raise ValueError(f"{uri!r} has no variable for the parameter {', '.join(sorted(missing))}.")
-    if extra := variables - parameters:
-        raise ValueError(f"The function for {uri!r} has no parameter {', '.join(sorted(extra))}.")
+    for name in sorted(needed - variables):
+        raise ValueError(f"{uri!r} has no variable for the parameter {name!r}.")
+    for name in sorted(variables - parameters):
+        raise ValueError(f"The function for {uri!r} has no parameter for the variable {name!r}.")

@@ -10,7 +10,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -149,23 +151,36 @@ async def _run_until_signal(server: "Server") -> int | None:
     if threading.current_thread() is not threading.main_thread():
         await server.serve_stdio()  # signals belong to the main thread
         return None
-    caught: int | None = None
-    async with trio.open_nursery() as nursery:
-
-        async def watch(task_status: trio.TaskStatus[None]) -> None:
-            nonlocal caught
-            with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-                task_status.started()
-                async for number in signals:
-                    caught = number
-                    break
-            # From here on a second signal does what it always does, should something hang.
-            nursery.cancel_scope.cancel()
-
-        await nursery.start(watch)
+    with trio.CancelScope() as scope, _cancelled_by_signals(scope) as caught:
         await server.serve_stdio()
-        nursery.cancel_scope.cancel()
-    return caught
+    return caught[0] if caught else None
+
+
+@contextmanager
+def _cancelled_by_signals(scope: trio.CancelScope) -> Iterator[list[int]]:
+    """Let SIGINT and SIGTERM cancel a scope; gives the list of those that came.
+
+    Only the first one does. The second does what it always did: it is for a program that hangs
+    in its cleanup, or in a function that blocks and never comes back to notice the first.
+    """
+    caught: list[int] = []
+    token = trio.lowlevel.current_trio_token()
+
+    def take(number: int, _frame: FrameType | None) -> None:
+        caught.append(number)
+        restore()
+        token.run_sync_soon(scope.cancel)
+
+    def restore() -> None:
+        for number, handler in before.items():
+            if handler is not None:  # None: installed by something that is not Python
+                signal.signal(number, handler)
+
+    before = {number: signal.signal(number, take) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield caught
+    finally:
+        restore()
 
 
 def _is_interrupt(exc: BaseException) -> bool:

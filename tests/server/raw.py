@@ -61,7 +61,7 @@ class Raw:
         return await self.answer_to(message["id"])
 
     async def answer_to(self, id: Any) -> JSONObject:
-        others = []
+        others: list[JSONObject] = []
         while True:
             got = await self.receive()
             if got.get("id") == id and "method" not in got:

@@ -8,7 +8,7 @@ import trio
 
 from mcp_trio import CacheHint, Context, MCPError, Server
 from mcp_trio.protocol import meta as keys
-from mcp_trio.protocol.revisions import LEGACY, LEGACY as LEGACY_VERSIONS, MODERN, REVISIONS
+from mcp_trio.protocol.revisions import LEGACY, MODERN, REVISIONS
 from tests.server.raw import MODERN_META, open_legacy, open_raw
 
 LEGACY_ONLY = (
@@ -67,7 +67,7 @@ async def test_unsupported_version_lists_modern_ones(server: Server, version: st
     """-32022 names the modern versions only, whichever version was asked for."""
     async with open_raw(server) as raw:
         for method in ("tools/list", "server/discover", "acme/nothing"):
-            answer = await raw.modern(method, **{keys.PROTOCOL_VERSION: version})
+            answer = await raw.modern(method, {}, **{keys.PROTOCOL_VERSION: version})
             assert answer["error"]["code"] == -32022
             assert answer["error"]["data"] == {"supported": [*MODERN], "requested": version}
 
@@ -113,7 +113,7 @@ async def test_unknown_meta_reaches_the_handler() -> None:
         given = {"_meta": {"acme.example/x": [1, {"y": None}]}}
         for answer in (
             await raw.request("acme/meta", given),
-            await raw.modern("acme/meta", **given["_meta"]),
+            await raw.modern("acme/meta", {}, **given["_meta"]),
         ):
             assert answer["result"]["seen"] == answer["result"]["too"] == [1, {"y": None}]
 
@@ -145,7 +145,7 @@ async def test_modern_results_say_what_and_who(server: Server) -> None:
             assert (info["name"], info["version"]) == ("dispatching", "3")
 
 
-@pytest.mark.parametrize("version", LEGACY_VERSIONS)
+@pytest.mark.parametrize("version", LEGACY)
 async def test_legacy_results_have_nothing_modern(server: Server, version: str) -> None:
     """No legacy result has resultType, cache hints or a stamp."""
     async with open_legacy(server, version) as raw:
@@ -204,7 +204,7 @@ async def test_question_carries_no_cache_hint() -> None:
         return ""
 
     async with open_raw(server) as raw:
-        capabilities = {keys.CLIENT_CAPABILITIES: {"roots": {}}}
+        capabilities: dict[str, Any] = {keys.CLIENT_CAPABILITIES: {"roots": {}}}
         answer = await raw.modern("resources/read", {"uri": "ask://x"}, **capabilities)
         assert answer["result"]["resultType"] == "input_required"
         assert not {"ttlMs", "cacheScope"} & answer["result"].keys()
@@ -252,12 +252,10 @@ async def test_user_method_replaces_a_builtin_one(server: Server) -> None:
 def test_handshake_cannot_be_replaced(server: Server, method: str) -> None:
     """What the connection depends on stays as it is."""
     with pytest.raises(ValueError, match=method):
-        server.request(method)(lambda: {})
+        server.request(method)(dict)
 
 
-async def test_result_that_is_no_object(
-    server: Server, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_result_that_is_no_object(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     """A user's method that returns something else is an internal error, and logged."""
     server.request("acme/list")(lambda: [1])
     with caplog.at_level(logging.ERROR, "mcp_trio"):
@@ -314,7 +312,7 @@ async def test_middleware_may_ask(server: Server) -> None:
         return await proceed(params)
 
     async with open_raw(server) as raw:
-        capabilities = {keys.CLIENT_CAPABILITIES: {"roots": {}}}
+        capabilities: dict[str, Any] = {keys.CLIENT_CAPABILITIES: {"roots": {}}}
         answer = await raw.modern("tools/call", {"name": "version"}, **capabilities)
         assert [*answer["result"]["inputRequests"]] == ["sure"]
 

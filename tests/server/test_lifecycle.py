@@ -181,7 +181,11 @@ async def test_completions_are_declared_from_2025_03_26(version: str) -> None:
 
 async def test_capabilities_can_be_added_and_taken_out() -> None:
     """Additions are declared, None takes a name out, extensions are modern only."""
-    added = {"experimental": {"x": {}}, "extensions": {"a.example/b": {}}, "prompts": None}
+    added: dict[str, Any] = {
+        "experimental": {"x": {}},
+        "extensions": {"a.example/b": {}},
+        "prompts": None,
+    }
     async with open_raw(Server("s", capabilities=added)) as raw:
         legacy = (await raw.initialize())["capabilities"]
         modern = (await raw.result("server/discover"))["capabilities"]
@@ -208,7 +212,7 @@ async def test_batches_and_errors_without_id_by_revision(version: str) -> None:
     async with open_legacy(Server("s"), version) as raw:
         await raw.send([raw.request_message("ping", id="a")], b"nonsense")
         await raw.send(raw.request_message("ping", id="end"))
-        others = []
+        others: list[Any] = []
         while (got := await raw.receive()) != {"jsonrpc": "2.0", "id": "end", "result": {}}:
             others.append(got)
         if version == "2025-03-26":
