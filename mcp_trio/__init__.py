@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "Audio": "server.media",
     "CacheHint": "server.dispatch",
-    "Client": "client.client",
     "CannotAsk": "server.asking",
+    "Client": "client.client",
     "ConnectionClosed": "exceptions",
     "Context": "server.context",
     "Elicit": "server.questions",
