@@ -143,12 +143,12 @@ class _BatchReply:
 class Call:
     """A request of ours, from the moment it has an id; made by `Peer.call`."""
 
-    def __init__(self, peer: "Peer", id: RequestId, method: str, frame: bytes) -> None:
+    def __init__(self, peer: "Peer", id: RequestId, method: str) -> None:
         self.id = id
         self.method = method
         self.sent = False
         self._peer = peer
-        self._frame = frame
+        self._frame = b""
         self._arrived, self._events = trio.open_memory_channel[
             JSONObject | Response | ErrorResponse | Malformed | Closed
         ](PROGRESS_BUFFER)
@@ -333,15 +333,15 @@ class Peer:
         cancellation; `result` then returns an empty object.
         """
         id = self._correlation.open_outgoing(endable=endable)
+        call = self._calls[id] = Call(self, id, method)
         try:
             if progress:
                 params = dict(params or {})
                 params["_meta"] = {**params.get("_meta", {}), "progressToken": id}
-            call = Call(self, id, method, encode(Request(id, method, params)))
-            self._calls[id] = call
+            call._frame = encode(Request(id, method, params))
             yield call
         finally:
-            self._calls.pop(id, None)
+            del self._calls[id]
             if self._correlation.abandon_outgoing(id) and cancel_notice and call.sent:
                 goodbye = Notification("notifications/cancelled", {"requestId": id})
                 self._put_exempt(encode(goodbye))
