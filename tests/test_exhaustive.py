@@ -31,6 +31,7 @@ def make_server() -> mcp_trio.Server:
     @server.tool()
     async def greet(ctx: mcp_trio.Context) -> str:
         answer = await ctx.elicit("name", "Your name?", {"name": str})
+        assert answer.content is not None
         return f"Hello, {answer.content['name']}!"
 
     @server.resource("memo://today")
