@@ -15,14 +15,16 @@ MCP 2026-07-28, basic/index, "JSON Schema Usage".
 
 import marshal
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from itertools import islice
+from reprlib import Repr
 from types import ModuleType, NoneType
 from typing import Any
 from urllib.parse import unquote
 
 import attrs
 
-from .schema_bounds import MAX_EVALUATIONS, Survey, TooComplex, survey
+from mcp_trio.protocol.schema_bounds import MAX_EVALUATIONS, Survey, TooComplex, survey
 
 JSONObject = dict[str, Any]
 FormatCheck = Callable[[str], bool]
@@ -44,6 +46,9 @@ MAX_DETAILED_EVALUATIONS = 5_000
 MAX_BACKTRACKS = 100_000
 MAX_MESSAGE = 400
 MAX_BRANCHES = 4
+
+_SHORT = Repr()
+_SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxlong = 3, 120, 60
 
 EXPECTED_FORMATS = {
     "byte": "base64 text",
@@ -92,7 +97,7 @@ class Validator:
     schema: JSONObject
     _judge: Any
     _survey: Survey
-    _part: Callable[[str], Any]
+    _parts: Callable[[], Any]
 
     def is_valid(self, value: Any) -> bool:
         """Whether the value fits. Never raises."""
@@ -119,14 +124,15 @@ class Validator:
 
     def _by_property(self, value: Any) -> Iterator[Violation]:
         """For schemas whose details are too dear: which properties do not fit, and no reasons."""
-        names = value if isinstance(value, dict) else ()
-        pointers = {name: f"#/properties/{_escape(name)}" for name in names}
-        parts = {name: self._part(pointer) for name, pointer in pointers.items()}
-        wrong = [name for name, part in parts.items() if part and not part.is_valid(value[name])]
-        for name in wrong:
-            yield Violation(name, f"{_shorten(repr(value[name]))} does not fit its schema")
+        parts = self._parts()
+        wrong = False
+        for name in value if isinstance(value, dict) else ():
+            part = parts.get(f"#/properties/{_escape(name)}")
+            if part is not None and not part.is_valid(value[name]):
+                wrong = True
+                yield Violation(name, f"{_show(value[name])} does not fit its schema")
         if not wrong:
-            yield Violation("", f"{_shorten(repr(value))} does not fit the schema")
+            yield Violation("", f"{_show(value)} does not fit the schema")
 
 
 def compile_schema(
@@ -141,9 +147,7 @@ def compile_schema(
     Raises `UnsupportedDialect` or `InvalidSchema`, naming what is wrong and where.
     """
     if not isinstance(schema, dict):
-        raise InvalidSchema(
-            f"a schema has to be a JSON object, and this is {_shorten(repr(schema))}"
-        )
+        raise InvalidSchema(f"a schema has to be a JSON object, and this is {_show(schema)}")
     try:
         found = survey(schema)
     except TooComplex as error:
@@ -162,10 +166,8 @@ def compile_schema(
     except (ValueError, engine.ReferencingError) as error:
         raise InvalidSchema(_invalid(error)) from None
 
-    def part(pointer: str) -> Any:
-        return engine.validator_map_for(schema, **options).get(pointer)
-
-    return Validator(schema, judge, found, part)
+    parts = cache(partial(engine.validator_map_for, schema, **options))
+    return Validator(schema, judge, found, parts)
 
 
 def _engine() -> ModuleType:
@@ -212,7 +214,7 @@ def _explain(error: Any) -> Iterator[Violation]:
         yield Violation(_join(path, str(kind.error.instance)), "is no name that may stand here")
     elif kind.name == "format":
         expected = EXPECTED_FORMATS.get(kind.format, f"of the format {kind.format}")
-        yield Violation(path, f"{_shorten(repr(error.instance))} is not {expected}")
+        yield Violation(path, f"{_show(error.instance)} is not {expected}")
     elif kind.name in ("anyOf", "oneOfNotValid"):
         reasons = [str(reason) for branch in kind.context for reason in _reasons(error, branch)]
         yield Violation(path, _shorten(" and ".join(dict.fromkeys(reasons)) or error.message))
@@ -242,6 +244,14 @@ def _join(path: str, name: str) -> str:
 
 def _escape(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
+
+
+def _show(value: Any) -> str:
+    """A value as people may see it, however large or deep it is."""
+    try:
+        return _SHORT.repr(value)
+    except ValueError:  # Python converts no integer of more than 4,300 digits
+        return "a number of thousands of digits"
 
 
 def _shorten(text: str) -> str:

@@ -20,13 +20,12 @@ import attrs
 
 from mcp_trio.protocol.json_schema import Validator, compile_schema
 from mcp_trio.protocol.revisions import supports
+from mcp_trio.server.hints import alias_of, annotate, is_union, unwrap
+from mcp_trio.server.jsonable import NotJSONError, to_json
+from mcp_trio.server.records import Field, fields_of, is_record
+from mcp_trio.server.scalars import FORMATS, JSONObject
+from mcp_trio.server.schemas import InvalidValue, Shapes, structured
 from mcp_trio.wire.jsonrpc import MISSING
-
-from .hints import alias_of, annotate, is_union, unwrap
-from .jsonable import NotJSONError, to_json
-from .records import Field, fields_of, is_record
-from .scalars import FORMATS, JSONObject
-from .schemas import Refused, Shapes, structured
 
 PRIMITIVES = (str, int, float, bool, datetime.date, datetime.datetime)
 SEVERAL = {
@@ -65,12 +64,12 @@ class Form:
         return compile_schema(self.schema, formats=FORMATS)
 
     def structure(self, content: Any) -> Any:
-        """What was filled in, as an instance of the class that asked. Raises `Refused`.
+        """What was filled in, as an instance of the class that asked. Raises `InvalidValue`.
 
         The client has to have checked the content already, and is not trusted to have.
         """
         if violations := self.validator.violations(content):
-            raise Refused(violations)
+            raise InvalidValue(violations)
         return structured(self._structure, content)
 
 

@@ -8,9 +8,8 @@ from typing import Any
 
 from mcp_trio.protocol.convert import show_path, unstructure
 from mcp_trio.protocol.types.base import Record
-
-from .records import is_record, written_fields
-from .scalars import SCALARS, write_bytes, write_float
+from mcp_trio.server.records import is_record, written_fields
+from mcp_trio.server.scalars import SCALARS, write_bytes, write_float
 
 PLAIN = (str, int, bool, type(None))
 

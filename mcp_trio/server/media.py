@@ -1,11 +1,8 @@
 """Pictures and sound: bytes with a MIME type, which bytes mostly tell themselves."""
 
 import base64
-from typing import TypeVar
 
 import attrs
-
-M = TypeVar("M", bound="Media")
 
 # What files begin with. RIFF is a container: what is in it follows the length.
 MAGIC = (
@@ -41,7 +38,7 @@ class Media:
     """
 
     data: bytes = attrs.field(repr=lambda data: f"<{len(data)} bytes>")
-    mime_type: str = attrs.field(default="", kw_only=False)
+    mime_type: str = ""
 
     def __attrs_post_init__(self) -> None:
         if not self.mime_type:

@@ -13,12 +13,11 @@ import attrs
 
 from mcp_trio.protocol.json_schema import Validator, compile_schema
 from mcp_trio.protocol.types.base import Record
+from mcp_trio.server.hints import is_type_alias, unwrap
+from mcp_trio.server.media import Media
+from mcp_trio.server.scalars import FORMATS, JSONObject
+from mcp_trio.server.schemas import Shapes
 from mcp_trio.wire.jsonrpc import MISSING
-
-from .hints import is_type_alias, unwrap
-from .media import Media
-from .scalars import FORMATS, JSONObject
-from .schemas import Shapes
 
 Form = Literal["content", "unknown", "object", "wrapped"]
 

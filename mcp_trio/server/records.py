@@ -11,9 +11,8 @@ from typing import Any, NotRequired, Required, get_args, get_origin, is_typeddic
 
 import attrs
 
+from mcp_trio.server.hints import alias_of, class_hints
 from mcp_trio.wire.jsonrpc import MISSING
-
-from .hints import alias_of, class_hints
 
 
 @attrs.frozen

@@ -17,19 +17,18 @@ from mcp_trio.protocol.types.content import Content, ResourceContents, UnknownCo
 from mcp_trio.protocol.types.prompts import GetPromptResult, PromptMessage
 from mcp_trio.protocol.types.resources import ReadResourceResult
 from mcp_trio.protocol.types.tools import CallToolResult
-
-from .jsonable import to_json
-from .media import Image, Media, sniff
-from .outputs import RAW, Output
-from .scalars import JSONObject, write_bytes
-from .schemas import Refused
+from mcp_trio.server.jsonable import to_json
+from mcp_trio.server.media import Image, Media, sniff
+from mcp_trio.server.outputs import RAW, Output
+from mcp_trio.server.scalars import JSONObject, write_bytes
+from mcp_trio.server.schemas import InvalidValue
 
 CONTENT = (Content, UnknownContent, ResourceContents, Media, *RAW)
 ROLES = ("user", "assistant")
 BYTES_URI = "result://bytes"
 
 
-class ResultInvalid(Refused):
+class ResultInvalid(InvalidValue):
     """A function's result does not fit its own output schema; ``violations`` says where."""
 
     def __str__(self) -> str:

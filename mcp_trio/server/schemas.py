@@ -19,13 +19,14 @@ import attrs
 import msgspec
 
 from mcp_trio.protocol.convert import StructureError, show_path
+from mcp_trio.protocol.convert import is_record as is_protocol_type
+from mcp_trio.protocol.convert import structure as structure_protocol_type
 from mcp_trio.protocol.json_schema import Validator, Violation, compile_schema
+from mcp_trio.server.hints import annotate, is_type_alias, is_union, substitute, unwrap
+from mcp_trio.server.jsonable import NotJSONError, enum_values, to_json
+from mcp_trio.server.records import Field, description_of, fields_of, is_record
+from mcp_trio.server.scalars import CLASS, EXACT, FORMATS, SCALARS, TEXT, JSONObject, Scalar
 from mcp_trio.wire.jsonrpc import MISSING
-
-from .hints import annotate, is_type_alias, is_union, substitute, unwrap
-from .jsonable import NotJSONError, enum_values, to_json
-from .records import Field, description_of, fields_of, is_record
-from .scalars import CLASS, EXACT, FORMATS, SCALARS, TEXT, JSONObject, Scalar
 
 Structure = Callable[[Any], Any]
 Mode = Literal["input", "output"]
@@ -64,7 +65,7 @@ class Shape:
     hashable: bool = False
 
 
-class Refused(ValueError):
+class InvalidValue(ValueError):
     """A value does not fit a type; ``violations`` says where and why."""
 
     def __init__(self, violations: list[Violation]) -> None:
@@ -84,9 +85,9 @@ class TypeSchema:
         return compile_schema(self.schema, formats=FORMATS)
 
     def structure(self, value: Any) -> Any:
-        """A Python value of the type, from a JSON value. Raises `Refused`."""
+        """A Python value of the type, from a JSON value. Raises `InvalidValue`."""
         if violations := self.validator.violations(value):
-            raise Refused(violations)
+            raise InvalidValue(violations)
         return structured(self._structure, value)
 
 
@@ -102,15 +103,15 @@ def type_schema(hint: Any, *, mode: Mode = "input") -> TypeSchema:
 
 
 def structured(structure: Structure | None, value: Any) -> Any:
-    """Apply a shape's function to a value that its schema accepted. Raises `Refused`."""
+    """Apply a shape's function to a value that its schema accepted. Raises `InvalidValue`."""
     if structure is None:
         return value
     try:
         return structure(value)
     except StructureError as error:
-        raise Refused([Violation(show_path(error.path), error.reason)]) from error.__cause__
+        raise InvalidValue([Violation(show_path(error.path), error.reason)]) from error.__cause__
     except REFUSALS as error:
-        raise Refused([Violation("", str(error))]) from error
+        raise InvalidValue([Violation("", str(error))]) from error
 
 
 class Shapes:
@@ -150,6 +151,8 @@ class Shapes:
             return _literal(hint)
         if isinstance(hint, type) and issubclass(hint, Enum):
             return _enum(hint)
+        if is_protocol_type(hint):
+            return Shape({"type": "object"}, partial(structure_protocol_type, cls=hint))
         if is_record(hint):
             return self._name(hint, partial(self._record, hint))
         return self._container(get_origin(hint) or hint, get_args(hint), hint)
@@ -435,4 +438,4 @@ def _choice(choices: dict[tuple[type, Any], Any]) -> Shape:
 
 JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
-__all__ = ["TEXT", "Refused", "Shape", "Shapes", "TypeSchema", "structured", "type_schema"]
+__all__ = ["TEXT", "InvalidValue", "Shape", "Shapes", "TypeSchema", "structured", "type_schema"]

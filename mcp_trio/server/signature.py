@@ -15,18 +15,17 @@ import attrs
 import msgspec
 
 from mcp_trio.protocol.json_schema import Validator, Violation, compile_schema
+from mcp_trio.server.hints import alias_of, defining_scope, is_union, unwrap
+from mcp_trio.server.outputs import Output, output_of
+from mcp_trio.server.records import fields_of
+from mcp_trio.server.scalars import FORMATS, JSONObject
+from mcp_trio.server.schemas import InvalidValue, Shape, Shapes, Structure, structured
 from mcp_trio.wire.jsonrpc import MISSING
-
-from .hints import alias_of, defining_scope, is_union, unwrap
-from .outputs import Output, output_of
-from .records import fields_of
-from .scalars import FORMATS, JSONObject
-from .schemas import Refused, Shape, Shapes, Structure, structured
 
 NO_CONTEXT = type("NoContext", (), {})
 
 
-class ArgumentsInvalid(Refused):
+class ArgumentsInvalid(InvalidValue):
     """Arguments do not fit a function's parameters; ``violations`` says which and why."""
 
 
@@ -63,7 +62,6 @@ class FunctionSchema:
         parameters: What clients may give, in order.
         input_schema: The JSON Schema of the arguments, always an object.
         context: The parameter that takes the context, or None.
-        output: What becomes of results; ``output.schema`` is the output schema, or None.
     """
 
     name: str | None
@@ -71,10 +69,21 @@ class FunctionSchema:
     parameters: tuple[Parameter, ...]
     input_schema: JSONObject
     context: str | None
-    output: Output
+    _output: Output | TypeError
     _rest: Shape | None
     _converters: tuple[tuple[str, Structure], ...] = ()
     _renamed: tuple[Parameter, ...] = ()
+
+    @property
+    def output(self) -> Output:
+        """What becomes of results; ``output.schema`` is the output schema, or None.
+
+        Raises TypeError if there is no schema for what is annotated: of a tool, that is a mistake,
+        but what resources and prompts return has no schema anyway.
+        """
+        if isinstance(self._output, TypeError):
+            raise self._output
+        return self._output
 
     @cached_property
     def validator(self) -> Validator:
@@ -135,7 +144,7 @@ class FunctionSchema:
     def _convert(name: str, convert: Structure | None, value: Any) -> Any:
         try:
             return structured(convert, value)
-        except Refused as error:
+        except InvalidValue as error:
             inside = [Violation(_within(name, v.path), v.message) for v in error.violations]
             raise ArgumentsInvalid(inside) from error.__cause__
 
@@ -193,13 +202,20 @@ def function_schema(
         tuple(read.parameters),
         read.schema(),
         contexts[0] if contexts else None,
-        output_of(hints.get("return", MISSING), scope, called),
+        _output(hints.get("return", MISSING), scope, called),
         read.rest,
         tuple(
             (p.name, p.structure) for p in read.parameters if p.structure and p.name == p.variable
         ),
         tuple(p for p in read.parameters if p.name != p.variable),
     )
+
+
+def _output(hint: Any, scope: Mapping[str, Any], called: str) -> Output | TypeError:
+    try:
+        return output_of(hint, scope, called)
+    except TypeError as error:
+        return error
 
 
 @attrs.define

@@ -11,7 +11,7 @@ import pytest
 
 from mcp_trio.protocol.json_schema import InvalidSchema
 from mcp_trio.server.elicitation import form
-from mcp_trio.server.schemas import Refused
+from mcp_trio.server.schemas import InvalidValue
 from tests.protocol.official import complaints, needs_schemas
 
 OLD, NEW, MODERN = "2025-06-18", "2025-11-25", "2026-07-28"
@@ -65,7 +65,7 @@ def test_a_class_with_an_optional_field() -> None:
     }
     assert asked.structure({"name": "Ada", "nickname": "Countess"}) == Name("Ada", "Countess")
     assert asked.structure({"name": "Ada"}) == Name("Ada")
-    with pytest.raises(Refused, match='nickname: null is not of type "string"'):
+    with pytest.raises(InvalidValue, match='nickname: null is not of type "string"'):
         asked.structure({"name": "Ada", "nickname": None})
 
 
@@ -188,9 +188,9 @@ def test_content_is_not_trusted(change: dict[str, Any], complaint: str) -> None:
         "day": datetime.date,
         "sure": bool,
     }
-    with pytest.raises(Refused, match=complaint):
+    with pytest.raises(InvalidValue, match=complaint):
         form({name: kinds[name] for name in change}, NEW).structure(change)
-    with pytest.raises(Refused, match="required"):
+    with pytest.raises(InvalidValue, match="required"):
         form(kinds, NEW).structure({})
 
 
@@ -213,7 +213,7 @@ def test_other_sources() -> None:
     raw = {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]}
     assert form(raw, OLD).schema == raw
     assert form(raw, OLD).structure({"type": "x"}) == {"type": "x"}
-    with pytest.raises(Refused, match="type: is required"):
+    with pytest.raises(InvalidValue, match="type: is required"):
         form(raw, OLD).structure({})
     with pytest.raises(InvalidSchema):
         form({"type": "object", "required": 7}, OLD)
@@ -263,5 +263,5 @@ def test_a_refusal_of_the_class_is_a_violation() -> None:
                 raise ValueError("it is odd")
 
     assert form(Even, NEW).structure({"n": 2}) == Even(2)
-    with pytest.raises(Refused, match="it is odd"):
+    with pytest.raises(InvalidValue, match="it is odd"):
         form(Even, NEW).structure({"n": 1})

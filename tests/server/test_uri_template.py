@@ -52,7 +52,7 @@ def test_matching_an_expansion_gives_its_variables_back(
     """The property that resource templates stand on."""
     compiled = UriTemplate(template)
 
-    @settings(max_examples=100)
+    @settings(max_examples=40)
     @given(st.fixed_dictionaries(strategies))
     def check(values: dict[str, Any]) -> None:
         assert compiled.match(compiled.expand(values)) == values
