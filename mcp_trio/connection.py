@@ -31,7 +31,7 @@ import trio
 
 from mcp_trio.outbox import OUTBOX_LIMIT, Outbox
 from mcp_trio.peer import Closed, Handler, Peer
-from mcp_trio.wire.jsonrpc import Notification, decode
+from mcp_trio.wire.jsonrpc import INVALID_REQUEST, Malformed, Notification, decode
 from mcp_trio.wire.ndjson import LineFramer, LineTooLong
 
 #: Seconds for finding out why a stream ended: the exit status, the last words on stderr.
@@ -181,6 +181,7 @@ class Connection:
                     self.peer.feed(decode(frame))
         except LineTooLong as exc:
             reason = f"the peer sent a message that is too long: {exc}"
+            self.peer.feed(Malformed(INVALID_REQUEST, str(exc), None, False, b""))
         except (trio.BrokenResourceError, trio.ClosedResourceError) as exc:
             reason = f"reading from the peer failed: {exc.__cause__ or exc}"
         self._input_ended.set()

@@ -1,0 +1,1 @@
+"""The server's half: what is offered, who asks, and how each request is answered."""

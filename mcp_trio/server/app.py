@@ -27,6 +27,7 @@ from mcp_trio.server.state import StateKeys
 from mcp_trio.server.subscriptions import listen, subscribe, unsubscribe
 from mcp_trio.server.tools import ToolOptions, Tools
 from mcp_trio.wire.jsonrpc import JSONObject
+from mcp_trio.wire.ndjson import SERVER_LINE_LIMIT
 
 if TYPE_CHECKING:
     from mcp_trio.connection import FrameStream
@@ -62,6 +63,7 @@ class Server:
         middleware: Async callables around every request, the first one outermost; see
             `middleware`.
         max_in_flight: How many requests of one client may be open at once.
+        line_limit: The most bytes that one message may have, where messages are lines.
         bus: Where changes are published; within this process by default.
         capabilities: Additions to what the server declares, such as "experimental" and
             "extensions"; None for a name takes it out.
@@ -85,6 +87,7 @@ class Server:
         tracebacks: bool = False,
         middleware: Iterable[Middleware] = (),
         max_in_flight: int = 1000,
+        line_limit: int = SERVER_LINE_LIMIT,
         bus: SubscriptionBus | None = None,
         capabilities: Mapping[str, JSONObject | None] | None = None,
     ) -> None:
@@ -94,6 +97,7 @@ class Server:
         self.version = version
         self.instructions = instructions
         self.max_in_flight = max_in_flight
+        self.line_limit = line_limit
         self.capabilities = dict(capabilities or {})
         self.bus = MemoryBus() if bus is None else bus
         self.state_keys = StateKeys(state_keys)
@@ -227,8 +231,8 @@ class Server:
 
         The function gets what the user has typed so far as its first parameter. Parameters with
         these names get more: `argument`, the argument's name; `arguments`, a dict of those already
-        filled in (empty before 2025-06-18); `ctx`, the context. It returns strings, best first
-        (at most 100 are sent), or a `Completion`.
+        filled in (empty before 2025-06-18); one annotated as `Context` gets the context. It
+        returns strings, best first (at most 100 are sent), or a `Completion`.
 
         Args:
             prompt: The name of a prompt; either this or `resource`.
@@ -370,9 +374,8 @@ class Server:
         lifespan of its own.
         """
         from mcp_trio.connection import LineStream
-        from mcp_trio.wire.ndjson import SERVER_LINE_LIMIT
 
-        await self.serve_frames(LineStream(stream, stream, SERVER_LINE_LIMIT))
+        await self.serve_frames(LineStream(stream, stream, self.line_limit))
 
     async def serve_stdio(
         self,
@@ -396,10 +399,9 @@ class Server:
         from mcp_trio.connection import LineStream
         from mcp_trio.server.serving import ended_with_parent
         from mcp_trio.transports.stdio_server import open_standard_streams
-        from mcp_trio.wire.ndjson import SERVER_LINE_LIMIT
 
         async with open_standard_streams() as streams, self._run(shared=False):
-            stream = LineStream(*streams, SERVER_LINE_LIMIT)
+            stream = LineStream(*streams, self.line_limit)
             task_status.started()
             if watch_parent:
                 await ended_with_parent(self.serve_frames, stream)

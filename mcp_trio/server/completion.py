@@ -3,7 +3,6 @@
 (MCP 2026-07-28, server/utilities/completion)
 """
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -30,7 +29,9 @@ Kind: TypeAlias = Literal["prompt", "resource"]
 class _Completer:
     call: AsyncFunction
     extras: frozenset[str]
-    """Which of `argument`, `arguments` and `ctx` it wants besides the value."""
+    """Which of `argument` and `arguments` it wants besides the value."""
+    context: str | None
+    """The name of the parameter that takes the context."""
 
 
 class Completions:
@@ -63,8 +64,7 @@ class Completions:
         key = (kind, name, argument)
         if key in self._completers:
             raise ValueError(f"{kind} {name!r} has a completion for {argument or 'the rest'!r}.")
-        extras = {"argument", "arguments", "ctx"} & {*inspect.signature(function).parameters}
-        self._completers[key] = _Completer(as_async(function, thread=thread), frozenset(extras))
+        self._completers[key] = _make_completer(function, thread)
 
     async def complete(self, ctx: Context, params: JSONObject) -> JSONObject:
         """Answer `completion/complete`."""
@@ -82,8 +82,10 @@ class Completions:
             return {"completion": {"values": [], "total": 0, "hasMore": False}}
         if not supports("completion_context", ctx.protocol_version):
             arguments = {}
-        extras = {"argument": argument, "arguments": arguments, "ctx": ctx}
+        extras: dict[str, Any] = {"argument": argument, "arguments": arguments}
         wanted = {name: extras[name] for name in completer.extras}
+        if completer.context is not None:
+            wanted[completer.context] = ctx
         return {"completion": _values(await completer.call(value, **wanted))}
 
     def _find(self, kind: Kind, name: str, argument: str) -> _Completer | None:
@@ -101,6 +103,17 @@ class Completions:
         if argument not in known:
             text = f"Invalid params: {kind} {name!r} has no argument {argument!r}."
             raise MCPError(INVALID_PARAMS, text)
+
+
+def _make_completer(function: Callable[..., Any], thread: bool) -> _Completer:
+    from mcp_trio.server.signature import function_schema
+
+    signature = function_schema(function, context_type=Context)
+    names = [parameter.variable for parameter in signature.parameters]
+    if not names:
+        raise TypeError("A completion takes at least one parameter: what has been typed so far.")
+    extras = frozenset(names[1:]) & {"argument", "arguments"}
+    return _Completer(as_async(function, thread=thread), extras, signature.context)
 
 
 def _reference(ref: JSONObject) -> tuple[Kind, str]:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from mcp_trio.protocol.convert import StructureError, structure
 from mcp_trio.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, MCPError
 from mcp_trio.protocol.methods import METHODS
-from mcp_trio.protocol.revisions import supports
+from mcp_trio.protocol.revisions import LATEST_LEGACY, supports
 from mcp_trio.protocol.types.base import LOGGING_LEVELS
+from mcp_trio.server.bus import LISTS, ListKind
 from mcp_trio.server.context import Context
 from mcp_trio.server.dispatch import Work
 from mcp_trio.server.params import invalid, required
@@ -85,6 +86,12 @@ async def set_level(ctx: Context, params: JSONObject) -> JSONObject:
         raise invalid("level", f"one of {', '.join(LOGGING_LEVELS)}", level)
     ctx.info.session.log_level = level
     return {}
+
+
+def changing_lists(server: "Server") -> list[ListKind]:
+    """The lists of whose changes a legacy client hears: those that the server declares."""
+    declared = capabilities_of(server, LATEST_LEGACY)
+    return [kind for kind in LISTS if declared.get(kind, {}).get("listChanged")]
 
 
 def capabilities_of(server: "Server", version: str) -> JSONObject:

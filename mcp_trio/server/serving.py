@@ -21,6 +21,7 @@ from mcp_trio.connection import FrameStream, serve_connection
 from mcp_trio.peer import Closed, IncomingRequest, Peer, sole_exception
 from mcp_trio.protocol.methods import METHODS
 from mcp_trio.server.calling import is_coroutine_function
+from mcp_trio.server.lifecycle import changing_lists
 from mcp_trio.server.session import Session
 from mcp_trio.server.subscriptions import serve_changes
 from mcp_trio.wire.jsonrpc import JSONObject, Notification
@@ -49,7 +50,7 @@ async def serve_client(server: "Server", stream: FrameStream, lifespan: Any) -> 
             nonlocal session, notifications
             session = Session(peer)
             notifications = _Notifications(server, session, nursery)
-            nursery.start_soon(serve_changes, session, server.bus)
+            nursery.start_soon(serve_changes, session, server.bus, changing_lists(server))
 
         closed = await serve_connection(
             stream,
@@ -59,6 +60,7 @@ async def serve_client(server: "Server", stream: FrameStream, lifespan: Any) -> 
             max_in_flight=server.max_in_flight,
         )
         nursery.cancel_scope.cancel()
+    logger.info("a connection has ended: %s", closed.reason)
     return closed
 
 
@@ -80,7 +82,7 @@ class _Notifications:
     def take(self, notification: Notification) -> None:
         """Handle a notification, or queue it; never waits."""
         method = notification.method
-        if method == "notifications/initialized":
+        if method == "notifications/initialized" and self._introduced():
             self._session.initialized = True
         row = METHODS.get(method)
         if row is not None and self._session.version not in row.client:
@@ -92,6 +94,11 @@ class _Notifications:
             handler(notification.params or {}, self._session)
         else:
             self._enqueue(notification)
+
+    def _introduced(self) -> bool:
+        """Whether the client has sent `initialize`, be it answered or not."""
+        serving = self._session.peer.serving
+        return self._session.version is not None or any(r.method == "initialize" for r in serving)
 
     def _enqueue(self, notification: Notification) -> None:
         try:

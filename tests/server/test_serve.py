@@ -90,6 +90,22 @@ async def test_end_of_input_ends_the_server(autojump_clock: trio.testing.MockClo
     assert trio.current_time() < 100
 
 
+async def test_line_over_the_limit(caplog: pytest.LogCaptureFixture) -> None:
+    """What is too long is said to the client and to the log, and ends the connection."""
+    near, far = trio.testing.memory_stream_pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(Server("s", line_limit=1000).serve_stream, far)
+        nursery.start_soon(near.send_all, line(HELLO) + b"[" * 1001)
+        data = b""
+        while chunk := await near.receive_some():
+            data += chunk
+    answers = {message.get("id"): message for message in map(json.loads, data.splitlines())}
+    assert answers[1]["result"]["resultType"] == "complete"
+    assert answers[None]["error"]["code"] == -32600
+    assert "1000 bytes" in answers[None]["error"]["message"]
+    assert "1000 bytes" in caplog.text
+
+
 async def test_cancelling_closes_the_stream() -> None:
     """A server that is cancelled cancels its handlers and closes what it serves."""
     server = Server("s")
