@@ -448,6 +448,20 @@ async def test_answers_that_are_not_needed_yet_are_kept() -> None:
     assert client.rounds == [["a", "b"], ["c"]]
 
 
+async def test_the_state_holds_the_answers_and_nothing_else() -> None:
+    """Protects both: what was answered without a state is kept, what nobody asked for is not."""
+
+    async def handler(ctx: Context) -> JSONObject:
+        return {"n": len(await ctx.list_roots("a")) + len(await ctx.list_roots("b"))}
+
+    client = Client(handler)
+    first = await client.send(inputResponses={"a": ROOTS, "junk": "x" * 1000})
+    assert list(first["inputRequests"]) == ["b"]
+    assert len(first["requestState"]) < 500
+    more = {"inputResponses": {"b": ROOTS}, "requestState": first["requestState"]}
+    assert await client.send(**more) == {"n": 2}
+
+
 async def test_what_is_not_answered_is_asked_again() -> None:
     """Protects the SHOULD of the spec: a missing answer is no error, an unknown one no matter."""
     client = Client(ask_at_once)
@@ -596,15 +610,18 @@ async def test_a_task_that_lost_its_race_asks_nothing() -> None:
 
     async def handler(ctx: Context) -> JSONObject:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(ctx.list_roots)
+            nursery.start_soon(ctx.list_roots, "a")
             nursery.start_soon(cancel, nursery.cancel_scope)
+        await ctx.list_roots("b")
         return {"went": "on"}
 
     async def cancel(scope: trio.CancelScope) -> None:
         scope.cancel()
 
     for _ in range(20):  # whichever task the scheduler takes first
-        assert await Client(handler).send() == {"went": "on"}
+        client = Client(handler)
+        assert await client.call({}) == {"went": "on"}
+        assert client.rounds == [["b"]]
 
 
 async def test_cancelling_the_request_is_stronger_than_the_question() -> None:
