@@ -11,8 +11,8 @@ from tests.benchmarks.measure import Effort
 from tests.benchmarks.rows import ROWS
 from tests.benchmarks.run import measured, selected
 
-THOROUGH = Effort(rounds=7, warm_up=1.0, sample=0.4)
-QUICK = Effort(rounds=3, warm_up=0.2, sample=0.1)
+THOROUGH = Effort(rounds=7)
+QUICK = Effort(rounds=3, share=0.2)
 
 
 def main() -> None:

@@ -1,7 +1,8 @@
 """Ways of measuring: each opens what is measured once, and gives a function that samples it.
 
-Opening is a context manager, so that a row holds all its contestants open at the same time and
-takes turns between them: on a noisy machine only numbers taken side by side can be compared.
+Opening warms up with as many calls as a sample has. It is a context manager, so that a row holds
+all its contestants open at the same time and takes turns between them: on a noisy machine only
+numbers taken side by side can be compared.
 """
 
 from __future__ import annotations
@@ -28,11 +29,18 @@ SETTLE = 0.3
 
 @attrs.frozen
 class Effort:
-    """How much time to spend: rounds, and seconds for warming up and for each sample."""
+    """How thorough to be: rounds of samples, and the share of a sample's calls to make."""
 
     rounds: int
-    warm_up: float
-    sample: float
+    share: float = 1.0
+
+    def calls(self, full: int, window: int = 1) -> int:
+        """The calls of one sample that has `full` of them where all the effort is made.
+
+        Everybody makes the same number of calls. With equal time instead, whoever is fast would
+        make many more and have its code compiled further by its just-in-time compiler.
+        """
+        return max(int(full * self.share), 2 * window, 1)
 
 
 Sampler = Callable[[], float]
@@ -40,13 +48,14 @@ Opener = Callable[[Effort], AbstractContextManager[Sampler]]
 Argv = Callable[[], list[str]]
 
 
-def calls_per_second(argv: Argv, call: Call, window: int, era: Era = "legacy") -> Opener:
+def calls_per_second(argv: Argv, call: Call, window: int, era: Era, calls: int) -> Opener:
     """Calls a second, by the raw client, with `window` calls in flight."""
 
     @contextmanager
     def open_sampler(effort: Effort) -> Iterator[Sampler]:
+        count = effort.calls(calls, window)
         with open_raw_client(argv(), era, cwd=ROOT) as client:
-            count = _calibrated(lambda n: client.timed_calls(call, n, window), effort, window)
+            client.timed_calls(call, count, window)
             yield lambda: count / client.timed_calls(call, count, window, _is_three)
 
     return open_sampler
@@ -56,7 +65,7 @@ def _is_three(text: str) -> bool:
     return text == "3"
 
 
-def milliseconds_per_result(argv: Argv, call: Call, size: int, era: Era = "legacy") -> Opener:
+def milliseconds_per_result(argv: Argv, call: Call, size: int, calls: int) -> Opener:
     """Milliseconds from a request to its whole result of `size` characters, by the raw client."""
 
     def is_whole(text: str) -> bool:
@@ -64,14 +73,15 @@ def milliseconds_per_result(argv: Argv, call: Call, size: int, era: Era = "legac
 
     @contextmanager
     def open_sampler(effort: Effort) -> Iterator[Sampler]:
-        with open_raw_client(argv(), era, cwd=ROOT) as client:
-            count = _calibrated(lambda n: client.timed_calls(call, n, 1), effort, 1)
+        count = effort.calls(calls)
+        with open_raw_client(argv(), cwd=ROOT) as client:
+            client.timed_calls(call, count, 1)
             yield lambda: client.timed_calls(call, count, 1, is_whole) / count * 1000
 
     return open_sampler
 
 
-def driver_milliseconds(argv: Argv, server: Argv = list) -> Opener:
+def driver_milliseconds(calls: int, argv: Argv, server: Argv = list) -> Opener:
     """Milliseconds a call inside a program of `drivers`, which times itself.
 
     The driver starts `server`, if one is given.
@@ -79,6 +89,7 @@ def driver_milliseconds(argv: Argv, server: Argv = list) -> Opener:
 
     @contextmanager
     def open_sampler(effort: Effort) -> Iterator[Sampler]:
+        count = effort.calls(calls)
         with subprocess.Popen(
             [*argv(), *server()],
             cwd=ROOT,
@@ -88,7 +99,7 @@ def driver_milliseconds(argv: Argv, server: Argv = list) -> Opener:
         ) as process:
             assert process.stdin is not None
             try:
-                count = _calibrated(lambda n: _driven(process, n), effort, 1)
+                _driven(process, count)
                 yield lambda: _driven(process, count) / count * 1000
                 process.stdin.close()  # the driver ends by itself, and with it its server
                 process.wait(10)
@@ -142,18 +153,6 @@ def idle_megabytes(argv: Argv) -> Opener:
         yield sample
 
     return open_sampler
-
-
-def _calibrated(run: Callable[[int], float], effort: Effort, window: int) -> int:
-    """Warm up; return how many calls fill one sample."""
-    count = max(2 * window, 3)
-    spent = took = run(count)
-    while spent < effort.warm_up:
-        if took < effort.warm_up / 8:
-            count *= 2
-        took = run(count)
-        spent += took
-    return max(2 * window, 3, int(count / took * effort.sample))
 
 
 def import_milliseconds(python: Python, statement: str, after: str = "") -> Opener:

@@ -49,15 +49,12 @@ def as_json(outcomes: Sequence[Outcome], effort: Effort) -> dict[str, Any]:
         "machine": {
             "platform": platform.platform(),
             "processors": os.cpu_count(),
+            "load": os.getloadavg(),
             "python": platform.python_version(),
             "libraries": {name: version(name) for name in OUR_LIBRARIES},
             "peers": [*peers.ENVIRONMENTS.values(), *_npm_pins()],
         },
-        "effort": {
-            "rounds": effort.rounds,
-            "warmUpSeconds": effort.warm_up,
-            "sampleSeconds": effort.sample,
-        },
+        "effort": {"rounds": effort.rounds, "share": effort.share},
         "rows": [_row_json(outcome) for outcome in outcomes],
     }
 

@@ -74,18 +74,18 @@ def _stdio_rate(window: int, era: Era = "legacy") -> Row:
         f"stdio-{window}" if era == "legacy" else f"stdio-{window}-{era}",
         f"stdio server, {in_flight}" + (f", {era}" if era == "modern" else ""),
         "calls/s",
-        {name: calls_per_second(SERVERS[name], ADD, window, era) for name in names},
+        {name: calls_per_second(SERVERS[name], ADD, window, era, 2000) for name in names},
         (Budget("at least", 1.0, anchors),) if window in (1, 32) else (),
     )
 
 
-def _result_size(label: str, size: int) -> Row:
+def _result_size(label: str, size: int, calls: int) -> Row:
     call: Call = ("blob", {"size": size})
     return Row(
         f"result-{label.lower().replace(' ', '')}",
         f"stdio server, a result of {label}",
         "ms",
-        {name: milliseconds_per_result(argv, call, size) for name, argv in SERVERS.items()},
+        {name: milliseconds_per_result(argv, call, size, calls) for name, argv in SERVERS.items()},
     )
 
 
@@ -94,7 +94,7 @@ ECHO = Row(
     "stdio server, echo of a 1 MB string",
     "ms",
     {
-        name: milliseconds_per_result(argv, ("echo", {"text": "x" * MEGABYTE}), MEGABYTE)
+        name: milliseconds_per_result(argv, ("echo", {"text": "x" * MEGABYTE}), MEGABYTE, 50)
         for name, argv in SERVERS.items()
     },
     (Budget("at most", 0.15, ("mcp",)),),
@@ -105,8 +105,8 @@ CLIENT_AND_SERVER = Row(
     "stdio client and server, one call at a time",
     "ms",
     {
-        "ours": driver_milliseconds(our_python("drivers.ours", "stdio"), SERVERS["ours"]),
-        "mcp": driver_milliseconds(mcp_python("drivers.mcp_sdk", "stdio"), SERVERS["mcp"]),
+        "ours": driver_milliseconds(1000, our_python("drivers.ours", "stdio"), SERVERS["ours"]),
+        "mcp": driver_milliseconds(1000, mcp_python("drivers.mcp_sdk", "stdio"), SERVERS["mcp"]),
     },
     (Budget("at most", 0.15, ("mcp",)),),
 )
@@ -116,9 +116,9 @@ IN_PROCESS = Row(
     "client and server in one process, one call at a time",
     "ms",
     {
-        "ours": driver_milliseconds(our_python("drivers.ours", "memory")),
-        "mcp session": driver_milliseconds(mcp_python("drivers.mcp_sdk", "memory-legacy")),
-        "mcp direct": driver_milliseconds(mcp_python("drivers.mcp_sdk", "memory")),
+        "ours": driver_milliseconds(1000, our_python("drivers.ours", "memory")),
+        "mcp session": driver_milliseconds(1000, mcp_python("drivers.mcp_sdk", "memory-legacy")),
+        "mcp direct": driver_milliseconds(1000, mcp_python("drivers.mcp_sdk", "memory")),
     },
 )
 
@@ -176,13 +176,13 @@ ROWS: tuple[Row, ...] = (
     IN_PROCESS,
     ECHO,
     *(
-        _result_size(label, size)
-        for label, size in (
-            ("1 KB", 1_000),
-            ("10 KB", 10_000),
-            ("100 KB", 100_000),
-            ("1 MB", MEGABYTE),
-            ("10 MB", 10 * MEGABYTE),
+        _result_size(label, size, calls)
+        for label, size, calls in (
+            ("1 KB", 1_000, 1000),
+            ("10 KB", 10_000, 1000),
+            ("100 KB", 100_000, 300),
+            ("1 MB", MEGABYTE, 50),
+            ("10 MB", 10 * MEGABYTE, 5),
         )
     ),
     IMPORT,

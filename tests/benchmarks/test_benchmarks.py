@@ -23,7 +23,7 @@ from tests.benchmarks.rows import (
 )
 from tests.benchmarks.run import measured, selected
 
-EFFORT = Effort(rounds=3, warm_up=0.0, sample=0.0)
+EFFORT = Effort(rounds=3, share=0.0)
 
 
 def sampling(*values: float) -> Opener:
