@@ -189,7 +189,7 @@ class Sample(Question[CreateMessageResult]):
             return {} if satisfied else {"sampling": {"tools": {}}}
         return {} if isinstance(declared, dict) else {"sampling": {}}
 
-    def params(self, version: str) -> JSONObject:  # noqa: ARG002 (the same in all)
+    def params(self, version: str) -> JSONObject:
         messages = self._conversation()
         check_tool_results(messages)
         optional = {
@@ -221,7 +221,7 @@ class ListRoots(Question[list[Root]]):
     def missing(self, capabilities: JSONObject) -> JSONObject:
         return {} if isinstance(capabilities.get("roots"), dict) else {"roots": {}}
 
-    def params(self, version: str) -> None:  # noqa: ARG002
+    def params(self, version: str) -> None:
         return None
 
     def read(self, result: Any) -> list[Root]:
