@@ -1,0 +1,227 @@
+"""The commands of `mcp-trio`: thin, over the library.
+
+What a command needs to do its work is imported when it runs, so that `--help` is quick.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mcp_trio.cli.ending import TOOL_FAILED, write_stdout
+from mcp_trio.cli.targets import URL, load_server, read_env, read_target
+from mcp_trio.cli.untrusted import json_text
+from mcp_trio.cli.words import prompt_arguments, tool_arguments
+from mcp_trio.protocol.revisions import REVISIONS
+
+if TYPE_CHECKING:
+    from mcp_trio.cli.link import Link
+
+MODES = ("auto", "modern", "legacy", *REVISIONS)
+TARGETS = """
+\b
+TARGET is one of
+  -- COMMAND ARGS...   a server to start, at the end of the line
+  module:server        a Server object in a Python module
+  path.py:server       a Server object in a Python file
+  demo                 the bundled demo server; also if there is no TARGET
+"""
+STATUS = """
+\b
+Exit status: 0 fine, 1 the tool failed, 2 usage, 3 no connection or a protocol error.
+"""
+
+
+class ServerCommand(click.Command):
+    """A command that may end in `-- COMMAND ARGS...`, which click must not look into."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            cut = args.index("--")
+            args, ctx.obj = args[:cut], args[cut + 1 :]
+            if not ctx.obj:
+                raise click.UsageError("There is no command after --.", ctx)
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- COMMAND ARGS...]"]
+
+
+def _root(_ctx: click.Context, _parameter: click.Parameter, words: tuple[str, ...]) -> list[str]:
+    return [word if URL.match(word) else Path(word).resolve().as_uri() for word in words]
+
+
+CONNECTION_OPTIONS = (
+    click.option("--target", "-t", metavar="TARGET", help="The server, if not after --."),
+    click.option(
+        "--mode",
+        type=click.Choice(MODES),
+        default="auto",
+        show_default=True,
+        help="The era of the protocol to insist on, or one revision.",
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help="For connecting (30 by default), and for each request (none by default); "
+        "progress extends it.",
+    ),
+    click.option(
+        "--env",
+        "-e",
+        multiple=True,
+        metavar="NAME[=VALUE]",
+        help="A variable that the server gets; it inherits HOME, PATH and a few others.",
+    ),
+    click.option(
+        "--root",
+        "roots",
+        multiple=True,
+        callback=_root,
+        metavar="PATH",
+        help="A folder that the server may know to be ours.",
+    ),
+    click.option("--verbose", "-v", is_flag=True, help="Show the server's stderr."),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON document, nothing else."),
+)
+
+
+def connection_options(command: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(CONNECTION_OPTIONS):
+        command = option(command)
+    return command
+
+
+def make_link(options: dict[str, Any], *, logs: bool) -> "Link":
+    """The connection that the options ask for."""
+    from mcp_trio.cli.link import Link
+    from mcp_trio.cli.screen import Screen
+
+    command = click.get_current_context().obj or ()
+    return Link(
+        target=read_target(options["target"], command, read_env(options["env"])),
+        mode=options["mode"],
+        timeout=options["timeout"],
+        roots=options["roots"],
+        logs=logs,
+        screen=Screen(verbose=options["verbose"]),
+    )
+
+
+def print_result(as_json: bool, wire: Any, show: str, result: object) -> None:
+    """Print what came out, for programs or for people."""
+    if as_json:
+        write_stdout(json_text(wire) + "\n", "utf-8")
+        return
+    from mcp_trio.cli import show as shows
+
+    write_stdout(shows.rendered(getattr(shows, show), result))
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=STATUS)
+@click.version_option(package_name="mcp-trio", prog_name="mcp-trio")
+def cli() -> None:
+    """Talk to servers of the Model Context Protocol, or be one.
+
+    \b
+    mcp-trio inspect                                   what the demo server has
+    mcp-trio call add a=1 b=2                          call one of its tools
+    mcp-trio inspect --json -- npx -y some-server      the same for any server
+    mcp-trio call add a=1 b=2 --target weather.py:server
+    """
+
+
+@cli.command(cls=ServerCommand, epilog=TARGETS + STATUS)
+@click.argument("target_word", metavar="[TARGET]", required=False)
+@connection_options
+def inspect(target_word: str | None, as_json: bool, **options: Any) -> None:
+    """Show what a server has: tools, resources, templates, prompts."""
+    from mcp_trio.cli.inspection import inspect_server
+
+    if target_word is not None:
+        if options["target"] is not None:
+            raise click.UsageError(f"Two targets: {target_word!r} and {options['target']!r}.")
+        options["target"] = target_word
+    found = make_link(options, logs=False).run(inspect_server)
+    print_result(as_json, found.to_wire(), "inspection", found)
+
+
+@cli.command(cls=ServerCommand, epilog=TARGETS + STATUS)
+@click.argument("name")
+@click.argument("arguments", nargs=-1, metavar="[KEY=VALUE...|JSON]")
+@connection_options
+def call(name: str, arguments: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """Call the tool NAME.
+
+    The arguments are KEY=VALUE words, each value JSON if it can be read as such and else a string,
+    or one JSON object. Questions of the server are asked on the terminal; without one they are
+    declined.
+    """
+    from mcp_trio.client.client import Client
+    from mcp_trio.protocol.convert import unstructure
+    from mcp_trio.protocol.types import CallToolResult
+
+    given = tool_arguments(arguments)
+    link = make_link(options, logs=True)
+
+    async def work(client: Client) -> CallToolResult:
+        return await client.call_tool(name, given, on_progress=link.screen.progress)
+
+    result = link.run(work)
+    print_result(as_json, unstructure(result), "tool_result", result)
+    if result.is_error:
+        click.get_current_context().exit(TOOL_FAILED)
+
+
+@cli.command(cls=ServerCommand, epilog=TARGETS + STATUS)
+@click.argument("uri")
+@connection_options
+def read(uri: str, as_json: bool, **options: Any) -> None:
+    """Read the resource URI."""
+    from mcp_trio.client.client import Client
+    from mcp_trio.protocol.convert import unstructure
+    from mcp_trio.protocol.types import ReadResourceResult
+
+    link = make_link(options, logs=True)
+
+    async def work(client: Client) -> ReadResourceResult:
+        return await client.read_resource(uri, on_progress=link.screen.progress)
+
+    result = link.run(work)
+    print_result(as_json, unstructure(result), "contents", result)
+
+
+@cli.command(cls=ServerCommand, epilog=TARGETS + STATUS)
+@click.argument("name")
+@click.argument("arguments", nargs=-1, metavar="[KEY=VALUE...]")
+@connection_options
+def prompt(name: str, arguments: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """Get the messages of the prompt NAME."""
+    from mcp_trio.client.client import Client
+    from mcp_trio.protocol.convert import unstructure
+    from mcp_trio.protocol.types import GetPromptResult
+
+    given = prompt_arguments(arguments)
+    link = make_link(options, logs=True)
+
+    async def work(client: Client) -> GetPromptResult:
+        return await client.get_prompt(name, given, on_progress=link.screen.progress)
+
+    result = link.run(work)
+    print_result(as_json, unstructure(result), "messages", result)
+
+
+@cli.command()
+@click.argument("target", default="demo")
+def serve(target: str) -> None:
+    """Serve TARGET over standard input and output, as a client's command does.
+
+    \b
+    TARGET is one of
+      demo             the bundled demo server; also if there is no TARGET
+      module:server    a Server object in a Python module
+      path.py:server   a Server object in a Python file
+    """
+    load_server(target).run()

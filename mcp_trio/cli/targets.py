@@ -1,0 +1,166 @@
+"""What a command connects to or serves, as it is written on the command line.
+
+    -- COMMAND ARGS...      a server to start
+    module:server           a `Server` object in a module
+    path/file.py:server     a `Server` object in a file
+    demo, or nothing        the bundled demo server
+
+The last three are started as a process of their own that serves them over stdio: that is how
+everybody else will meet them, and a server that blocks or prints harms nobody.
+"""
+
+import importlib
+import importlib.util
+import os
+import re
+import shlex
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import attrs
+import click
+
+if TYPE_CHECKING:
+    from mcp_trio.server.app import Server
+    from mcp_trio.transports.parameters import StdioParameters
+
+DEMO = "demo"
+DEMO_OBJECT = "mcp_trio.demo:server"
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+LONGEST_NAME = 100  # characters of a command line in an error message
+
+
+@attrs.frozen
+class Target:
+    """A server to start.
+
+    Attributes:
+        name: What people call it: its command line, or what they wrote.
+        argv: The program and its arguments.
+        env: What it gets besides the environment that every server gets.
+    """
+
+    name: str
+    argv: Sequence[str]
+    env: Mapping[str, str]
+
+    def parameters(self, on_stderr: Callable[[str], object]) -> "StdioParameters":
+        from mcp_trio.transports.parameters import StdioParameters
+
+        return StdioParameters(self.argv[0], self.argv[1:], env=self.env, stderr=on_stderr)
+
+
+def read_target(word: str | None, command: Sequence[str], env: Mapping[str, str]) -> Target:
+    """The target that a command line names.
+
+    Args:
+        word: The positional argument or the value of --target.
+        command: What stands after `--`.
+
+    Raises:
+        click.UsageError: There are two targets, or it is none.
+    """
+    if command:
+        if word is not None:
+            raise click.UsageError(f"Two targets: {word!r}, and the command after --.")
+        if not command[0].strip():
+            raise click.UsageError("The command after -- is empty.")
+        name = shlex.join(command)
+        if len(name) > LONGEST_NAME:
+            name = name[: LONGEST_NAME - 3] + "..."
+        return Target(name, command, env)
+    word = DEMO if word is None else word
+    check_object(word)
+    argv = [sys.executable, "-P", "-m", "mcp_trio", "serve", word]
+    if "PYTHONPATH" in os.environ:  # where to find modules is part of what they wrote
+        env = {"PYTHONPATH": os.environ["PYTHONPATH"], **env}
+    return Target(word, argv, env)
+
+
+def read_env(words: Sequence[str]) -> dict[str, str]:
+    """`NAME=VALUE`, or `NAME` for the value that it has here."""
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals and name not in os.environ:
+            raise click.UsageError(f"--env {name}: there is no such variable here.")
+        found[name] = value if equals else os.environ[name]
+    return found
+
+
+def check_object(word: str) -> None:
+    """Refuse what cannot be a server object, before anything is started."""
+    if word == DEMO:
+        return
+    if URL.match(word):
+        raise click.UsageError(
+            f"{word}: network transports are not available yet; "
+            "this version talks to servers that it starts (-- COMMAND ARGS...)."
+        )
+    where, colon, _ = word.rpartition(":")
+    if not colon or not where:
+        hint = f", such as {word}:server" if word.endswith(".py") else ""
+        raise click.UsageError(
+            f"{word!r} is no target: write module:server or path.py:server{hint}, "
+            "demo, or -- COMMAND ARGS..."
+        )
+    if where.endswith(".py") and not Path(where).is_file():
+        raise click.UsageError(f"{word!r}: there is no file {where!r}.")
+
+
+def load_server(word: str) -> "Server":
+    """The `Server` object that a word names.
+
+    Raises:
+        click.UsageError: There is none; what its own code raised is printed before.
+    """
+    from mcp_trio.server.app import Server
+
+    check_object(word)
+    where, _, name = (DEMO_OBJECT if word == DEMO else word).rpartition(":")
+    module = _import(word, where)
+    try:
+        found = reduce(getattr, name.split("."), module)
+    except AttributeError:
+        raise click.UsageError(f"{word!r}: there is no {name!r} in {where}.") from None
+    if not isinstance(found, Server):
+        kind = type(found).__name__
+        raise click.UsageError(f"{word!r} is an object of type {kind}, not a mcp_trio.Server.")
+    return found
+
+
+def _import(word: str, where: str) -> ModuleType:
+    try:
+        if where.endswith(".py"):
+            return _import_file(Path(where))
+        sys.path.insert(0, os.getcwd())
+        return importlib.import_module(where)
+    except ModuleNotFoundError as exc:
+        if exc.name is not None and f"{where}.".startswith(f"{exc.name}."):
+            raise click.UsageError(f"{word!r}: there is no module {exc.name!r}.") from None
+        raise _failed(word, exc) from exc
+    except Exception as exc:
+        raise _failed(word, exc) from exc
+
+
+def _import_file(path: Path) -> ModuleType:
+    """Import a file as Python runs a script: its folder is where it finds its neighbours."""
+    sys.path.insert(0, str(path.parent.resolve()))
+    name = path.stem if path.stem not in sys.modules else f"mcp_trio_target_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None  # its name ends in .py
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _failed(word: str, exc: Exception) -> click.UsageError:
+    traceback.print_exc()
+    return click.UsageError(f"{word!r} cannot be loaded: {type(exc).__name__}: {exc}")
