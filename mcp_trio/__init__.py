@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     from mcp_trio.server.media import Audio as Audio
     from mcp_trio.server.media import Image as Image
     from mcp_trio.server.middleware import RateLimit as RateLimit
+    from mcp_trio.server.questions import Accepted as Accepted
     from mcp_trio.server.questions import Elicit as Elicit
     from mcp_trio.server.questions import ElicitURL as ElicitURL
     from mcp_trio.server.questions import ListRoots as ListRoots
+    from mcp_trio.server.questions import Refused as Refused
     from mcp_trio.server.questions import Sample as Sample
     from mcp_trio.server.resources import ResourceNotFound as ResourceNotFound
     from mcp_trio.server.session import Session as Session
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from mcp_trio.transports.parameters import StdioParameters as StdioParameters
 
 _HOMES = {
+    "Accepted": "server.questions",
     "Audio": "server.media",
     "CacheHint": "server.dispatch",
     "CannotAsk": "server.asking",
@@ -53,6 +56,7 @@ _HOMES = {
     "ProtocolError": "exceptions",
     "PromptsChanged": "client.events",
     "RateLimit": "server.middleware",
+    "Refused": "server.questions",
     "RequestTimeout": "exceptions",
     "ResourceNotFound": "server.resources",
     "ResourceUpdated": "client.events",
