@@ -1,6 +1,8 @@
 """JSON Schema: dialects, references, bounds, and errors that name the field."""
 
+import socket
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,6 +124,20 @@ def test_an_invalid_schema_says_where(schema: Any, complaint: str) -> None:
     """What is wrong with a schema, and where; what leads outside is never fetched."""
     with pytest.raises(InvalidSchema, match=complaint):
         compile_schema(schema)
+
+
+def test_nothing_is_fetched(tmp_path: Path) -> None:
+    """A reference that could be followed is not: neither to a file nor to a listening port."""
+    (tmp_path / "schema.json").write_text('{"type": "integer"}')
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        for uri in (f"http://127.0.0.1:{port}/schema.json", (tmp_path / "schema.json").as_uri()):
+            for schema in ({"$ref": uri}, {"$id": uri, "items": {"$ref": "schema.json#/no"}}):
+                with pytest.raises(InvalidSchema):
+                    compile_schema(schema)
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
 
 
 def test_recursion() -> None:
