@@ -24,7 +24,7 @@ from urllib.parse import unquote
 
 import attrs
 
-from mcp_trio.protocol.schema_bounds import MAX_EVALUATIONS, Survey, TooComplex, survey
+from mcp_trio.protocol.schema_bounds import Survey, TooComplex, survey
 
 JSONObject = dict[str, Any]
 FormatCheck = Callable[[str], bool]
@@ -269,16 +269,3 @@ def _invalid(error: Exception) -> str:
         uri = message.split("'")[1] if "'" in message else message
         return f"the schema refers to {unquote(uri)!r}, outside itself; nothing is ever fetched"
     return f"the schema is not valid: at {where}: {_shorten(message)}"
-
-
-__all__ = [
-    "DEFAULT_DIALECT",
-    "DIALECTS",
-    "MAX_EVALUATIONS",
-    "FormatCheck",
-    "InvalidSchema",
-    "UnsupportedDialect",
-    "Validator",
-    "Violation",
-    "compile_schema",
-]

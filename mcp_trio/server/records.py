@@ -5,11 +5,14 @@ its `Alias`, or else the name under which the class's constructor takes it.
 """
 
 import dataclasses
+import typing
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from inspect import cleandoc
 from typing import Any, NotRequired, Required, get_args, get_origin, is_typeddict
 
 import attrs
+import msgspec
 
 from mcp_trio.server.hints import alias_of, class_hints
 from mcp_trio.wire.jsonrpc import MISSING
@@ -112,24 +115,17 @@ def _named_tuple_fields(cls: Any, hints: Hints) -> list[Field]:
 
 
 def _struct_fields(cls: Any, hints: Hints) -> list[Field]:
-    from msgspec import NODEFAULT, structs
-
     found = []
-    for f in structs.fields(cls):
-        default = MISSING if f.default is NODEFAULT else f.default
+    for f in msgspec.structs.fields(cls):
+        default = MISSING if f.default is msgspec.NODEFAULT else f.default
         key = alias_of(hints[f.name], f.encode_name)
         default = _default(default, f.default_factory)
         found.append(Field(f.name, f.name, key, hints[f.name], f.required, default))
     return found
 
 
-def _qualifiers() -> tuple[Any, ...]:
-    import typing
-
-    return (Required, NotRequired, *filter(None, [getattr(typing, "ReadOnly", None)]))
-
-
-QUALIFIERS = _qualifiers()
+# ReadOnly is newer than the oldest Python supported.
+QUALIFIERS = (Required, NotRequired, getattr(typing, "ReadOnly", Required))
 
 
 def is_named_tuple(cls: Any) -> bool:
@@ -194,8 +190,6 @@ class _Anything(dict[str, Any]):
 
 def description_of(cls: Any) -> str | None:
     """A class's docstring, unless it was made by machine."""
-    from inspect import cleandoc
-
     doc = cls.__dict__.get("__doc__")
     if not isinstance(doc, str) or doc.startswith(f"{cls.__name__}("):
         return None

@@ -25,7 +25,7 @@ from mcp_trio.protocol.json_schema import Validator, Violation, compile_schema
 from mcp_trio.server.hints import annotate, is_type_alias, is_union, substitute, unwrap
 from mcp_trio.server.jsonable import NotJSONError, enum_values, to_json
 from mcp_trio.server.records import Field, description_of, fields_of, is_record
-from mcp_trio.server.scalars import CLASS, EXACT, FORMATS, SCALARS, TEXT, JSONObject, Scalar
+from mcp_trio.server.scalars import CLASS, EXACT, FORMATS, SCALARS, JSONObject, Scalar
 from mcp_trio.wire.jsonrpc import MISSING
 
 Structure = Callable[[Any], Any]
@@ -437,5 +437,3 @@ def _choice(choices: dict[tuple[type, Any], Any]) -> Shape:
 
 
 JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
-
-__all__ = ["TEXT", "InvalidValue", "Shape", "Shapes", "TypeSchema", "structured", "type_schema"]
