@@ -3,9 +3,13 @@
 A result of the modern era says for how many milliseconds it stays fresh. What counts as the same
 request is its method and its parameters; what was asked under another authorization, or with
 answers to the server's questions, is another thing (MCP 2026-07-28, server/utilities/caching).
+
+A notification that a list changed makes what is kept of it stale, and also what is on its way: an
+answer that arrived just before the notification, but is put here just after it, is stale too. So
+every request takes a `Ticket` before it is sent, and a ticket from before the notification is void.
 """
 
-import copy
+import marshal
 from collections import OrderedDict
 from typing import Any, TypeAlias, TypeGuard
 
@@ -13,18 +17,30 @@ import attrs
 import msgspec
 import trio
 
+from mcp_trio.client.events import is_within
 from mcp_trio.protocol.methods import METHODS
 from mcp_trio.wire.jsonrpc import JSONObject
 
 #: Results that are kept; beyond them the one that was used least recently goes.
 MOST_RESULTS = 512
+#: Results stay fresh for a year at most, however many digits the server's number has.
+LONGEST_TTL = 365 * 24 * 3600 * 1000
 
 _Key: TypeAlias = tuple[str, str, bytes]
 
 
 @attrs.frozen
+class Ticket:
+    """Permission to keep the result of one request, taken before the request is sent."""
+
+    key: _Key
+    params: JSONObject
+    turn: int
+
+
+@attrs.frozen
 class _Kept:
-    result: JSONObject
+    result: bytes
     params: JSONObject
     fresh_until: float
 
@@ -39,46 +55,70 @@ class ResultCache:
     def __init__(self, authorization: str = "") -> None:
         self._authorization = authorization
         self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._turn = 0  # counts what made anything stale
 
-    def get(self, method: str, params: JSONObject) -> JSONObject | None:
+    def ticket(self, method: str, params: JSONObject) -> Ticket | None:
+        """What a request needs to look for its result here, and to put it here.
+
+        None for a request whose result may not be kept: by its method, or because it carries
+        answers to questions of the server.
+        """
+        if method not in METHODS or not METHODS[method].cacheable:
+            return None
+        if "inputResponses" in params or "requestState" in params:
+            return None
+        try:
+            order = msgspec.json.encode(params, order="deterministic")
+        except (TypeError, ValueError, RecursionError):
+            return None  # what cannot be sent is the sender's to say
+        return Ticket((self._authorization, method, order), params, self._turn)
+
+    def get(self, ticket: Ticket) -> JSONObject | None:
         """A copy of the result that is still fresh, None if there is none."""
-        kept = self._kept.get(key := self._key(method, params))
+        kept = self._kept.get(ticket.key)
         if kept is None:
             return None
         if trio.current_time() >= kept.fresh_until:
-            del self._kept[key]
+            del self._kept[ticket.key]
             return None
-        self._kept.move_to_end(key)
-        return copy.deepcopy(kept.result)
+        self._kept.move_to_end(ticket.key)
+        result: JSONObject = marshal.loads(kept.result)
+        return result
 
-    def put(self, method: str, params: JSONObject, result: JSONObject) -> None:
-        """Keep a result as long as it says, if the request is one whose results may be kept."""
+    def put(self, ticket: Ticket, result: JSONObject) -> None:
+        """Keep a complete result as long as it says, unless something made it stale meanwhile."""
         ttl = result.get("ttlMs")
-        if not METHODS[method].cacheable or not _is_number(ttl) or ttl <= 0:
+        if ticket.turn != self._turn or not _is_number(ttl) or ttl <= 0:
             return
-        if "inputResponses" in params or "requestState" in params:
+        if result.get("resultType", "complete") != "complete":
             return
-        fresh_until = trio.current_time() + ttl / 1000
-        kept = _Kept(copy.deepcopy(result), _bare(params), fresh_until)
-        self._kept[self._key(method, params)] = kept
+        fresh_until = trio.current_time() + min(ttl, LONGEST_TTL) / 1000
+        # Kept as bytes, which nobody who got the result can change. (JSON has no place in this:
+        # copying by recursion in Python would end at its stack, far from the deepest JSON.)
+        self._kept[ticket.key] = _Kept(marshal.dumps(result), ticket.params, fresh_until)
+        self._kept.move_to_end(ticket.key)
         if len(self._kept) > MOST_RESULTS:
             self._kept.popitem(last=False)
 
-    def forget(self, notification: str, params: JSONObject) -> None:
+    def notified(self, notification: str, params: JSONObject) -> None:
         """Drop what a notification makes stale: a list, or the contents of one resource."""
-        stale = METHODS[notification].stale if notification in METHODS else ()
-        uri = params.get("uri")
+        if notification in METHODS and (stale := METHODS[notification].stale):
+            self._drop(stale, params.get("uri"))
+
+    def forget(self, method: str) -> None:
+        """Drop every result of a method, such as all pages of a list."""
+        self._drop((method,), None)
+
+    def _drop(self, methods: tuple[str, ...], uri: object) -> None:
+        self._turn += 1
         for key, kept in list(self._kept.items()):
-            if key[1] in stale and (uri is None or kept.params.get("uri") == uri):
+            if key[1] in methods and (uri is None or _contains(kept.params.get("uri"), uri)):
                 del self._kept[key]
 
-    def _key(self, method: str, params: JSONObject) -> _Key:
-        order = msgspec.json.encode(_bare(params), order="deterministic")
-        return self._authorization, method, order
 
-
-def _bare(params: JSONObject) -> JSONObject:
-    return {name: value for name, value in params.items() if name != "_meta"}
+def _contains(resource: object, uri: object) -> bool:
+    """Whether contents of `resource` may be those of `uri`: reading one may read what is in it."""
+    return isinstance(resource, str) and isinstance(uri, str) and is_within(uri, resource)
 
 
 def _is_number(value: Any) -> TypeGuard[float]:

@@ -21,46 +21,35 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-import attrs
 import trio
 
-from mcp_trio.client.cache import ResultCache
-from mcp_trio.client.events import Events, Granted, read_event
-from mcp_trio.client.handshake import Agreement, Handshake, Introduction, offers_of
+from mcp_trio.client.calls import Calls, OnProgress
+from mcp_trio.client.events import Events, Granted, ToolsChanged
+from mcp_trio.client.handshake import Handshake, Introduction, offers_of
+from mcp_trio.client.listening import Listening
 from mcp_trio.client.notices import Callback
+from mcp_trio.client.options import (
+    CONNECT_TIMEOUT,
+    PROBE_TIMEOUT,
+    ClientOptions,
+    check_log_level,
+)
+from mcp_trio.client.output import OutputChecks
 from mcp_trio.client.questions import Answers, OnElicit, OnListRoots, OnSample
-from mcp_trio.client.rounds import ask_in_rounds
 from mcp_trio.client.targets import Target, open_target
 from mcp_trio.connection import Connection, open_connection
-from mcp_trio.exceptions import ConnectionClosed, MCPError, ProtocolError, RequestTimeout
-from mcp_trio.peer import Call, IncomingRequest, Peer
-from mcp_trio.protocol import meta as keys
+from mcp_trio.exceptions import MCPError, ProtocolError, RequestTimeout
+from mcp_trio.peer import IncomingRequest, Peer
 from mcp_trio.protocol.convert import StructureError, structure, unstructure
-from mcp_trio.protocol.errors import (
-    INTERNAL_ERROR,
-    METHOD_NOT_FOUND,
-    UNSUPPORTED_VERSION,
-    UnsupportedProtocolVersion,
-)
-from mcp_trio.protocol.json_schema import Validator, compile_schema
 from mcp_trio.protocol.methods import METHODS
-from mcp_trio.protocol.negotiation import Retry, read_refusal
-from mcp_trio.protocol.types.base import LOGGING_LEVELS, CacheablePage, Implementation, LoggingLevel
-from mcp_trio.protocol.types.capabilities import (
-    PromptsCapability,
-    ResourcesCapability,
-    ServerCapabilities,
-    ToolsCapability,
-)
+from mcp_trio.protocol.types.base import CacheablePage, Implementation, LoggingLevel
+from mcp_trio.protocol.types.capabilities import ServerCapabilities
 from mcp_trio.protocol.types.completion import (
     CompleteResult,
     PromptReference,
     ResourceTemplateReference,
 )
-from mcp_trio.protocol.types.notifications import (
-    LoggingMessageNotificationParams,
-    ProgressNotificationParams,
-)
+from mcp_trio.protocol.types.notifications import LoggingMessageNotificationParams
 from mcp_trio.protocol.types.prompts import GetPromptResult, ListPromptsResult, Prompt
 from mcp_trio.protocol.types.resources import (
     ListResourcesResult,
@@ -70,42 +59,11 @@ from mcp_trio.protocol.types.resources import (
     ResourceTemplate,
 )
 from mcp_trio.protocol.types.tools import CallToolResult, ListToolsResult, Tool
-from mcp_trio.wire.jsonrpc import MISSING, JSONObject, Notification
+from mcp_trio.wire.jsonrpc import JSONObject, Notification
 from mcp_trio.wire.ndjson import CLIENT_LINE_LIMIT
 
 logger = logging.getLogger("mcp_trio")
 Page = TypeVar("Page", bound=CacheablePage)
-
-#: Seconds for connecting and negotiating, unless told otherwise.
-CONNECT_TIMEOUT = 30.0
-#: Seconds without an answer to `server/discover` after which a server counts as legacy.
-PROBE_TIMEOUT = 5.0
-
-#: Gets each progress notification of a call; may be a coroutine function.
-OnProgress = Callable[[ProgressNotificationParams], object]
-
-
-@attrs.frozen(kw_only=True)
-class ClientOptions:
-    """How a client behaves; the parameters of `open_client`, which explains them."""
-
-    mode: str = "auto"
-    on_elicit: OnElicit | None = None
-    on_sample: OnSample | None = None
-    on_list_roots: OnListRoots | None = None
-    on_log: Callable[[LoggingMessageNotificationParams], object] | None = None
-    on_notification: Callable[[Notification], object] | None = None
-    log_level: LoggingLevel | None = None
-    client_info: Implementation | None = None
-    capabilities: JSONObject = attrs.field(factory=dict)
-    timeout: float | None = None
-    max_timeout: float | None = None
-    connect_timeout: float = CONNECT_TIMEOUT
-    probe_timeout: float = PROBE_TIMEOUT
-    max_rounds: int = 10
-    round_backoff: float = 0.1
-    validate_output: bool = True
-    cache: bool = False
 
 
 class Client:
@@ -117,45 +75,41 @@ class Client:
 
     peer: Peer
     _connection: Connection
-    _agreement: Agreement
+    _on_log: Callback[LoggingMessageNotificationParams] | None = None
+    _on_notification: Callback[Notification] | None = None
 
     def __init__(self, options: ClientOptions) -> None:
-        self._options = options
-        self._answers = Answers(options.on_elicit, options.on_sample, options.on_list_roots)
-        self._introduction = Introduction(
+        answers = Answers(options.on_elicit, options.on_sample, options.on_list_roots)
+        introduction = Introduction(
             unstructure(options.client_info or _default_info()),
-            {**self._answers.capabilities(), **options.capabilities},
+            {**answers.capabilities(), **options.capabilities},
         )
-        log_level = options.log_level or ("info" if options.on_log is not None else None)
-        self._log_level: LoggingLevel | None = log_level
-        self._cache = ResultCache() if options.cache else None
-        self._schemas: dict[str, JSONObject | None] = {}
-        self._validators: dict[str, Validator | None] = {}
-        self._subscriptions: dict[Any, Events] = {}
-        self._subscribed: dict[str, int] = {}
-        self._askable: list[_Askable] = []
+        self._options = options
+        self._calls = Calls(options, introduction, answers)
+        self._listening = Listening(self._calls)
+        self._outputs = OutputChecks() if options.validate_output else None
 
     # What the server is
 
     @property
     def protocol_version(self) -> str:
         """The revision that is spoken, such as "2026-07-28"."""
-        return self._agreement.version
+        return self._calls.agreement.version
 
     @property
     def server_info(self) -> Implementation | None:
         """The server's name and version; None if a modern server does not introduce itself."""
-        return self._agreement.server_info
+        return self._calls.agreement.server_info
 
     @property
     def capabilities(self) -> ServerCapabilities:
         """What the server can do, as it says."""
-        return self._agreement.capabilities
+        return self._calls.agreement.capabilities
 
     @property
     def instructions(self) -> str | None:
         """The server's hints for a model on how to use it, if it gives any."""
-        return self._agreement.instructions
+        return self._calls.agreement.instructions
 
     @property
     def closed(self) -> bool:
@@ -171,11 +125,9 @@ class Client:
 
     async def list_tools_page(self, cursor: str | None = None) -> ListToolsResult:
         """One page of tools. `cursor` is the `next_cursor` of the page before."""
-        page: ListToolsResult = await self._ask("tools/list", _cursor(cursor))
-        if self._options.validate_output:
-            for tool in page.tools:
-                self._validators.pop(tool.name, None)
-                self._schemas[tool.name] = tool.output_schema
+        page: ListToolsResult = await self._ask_page("tools/list", cursor)
+        if self._outputs is not None:
+            self._outputs.learn(page.tools)
         return page
 
     async def call_tool(
@@ -200,19 +152,22 @@ class Client:
                 the result. What it raises leaves this call and cancels it.
             timeout: Seconds; each progress notification starts them anew. The time that a person
                 takes to answer a question of the tool does not count.
-            max_timeout: Seconds that no progress extends; ten times `timeout` by default.
+            max_timeout: Seconds that no progress extends, for all attempts together where the
+                server asks something first; ten times `timeout` by default.
             meta: Goes into the request's `_meta`.
         """
         params: JSONObject = {"name": name, "arguments": dict(arguments or {})}
+        if meta:
+            params["_meta"] = meta
         result: CallToolResult = await self._ask(
             "tools/call",
             params,
             on_progress=on_progress,
             timeout=timeout,
             max_timeout=max_timeout,
-            meta=meta,
         )
-        self._check_output(name, result)
+        if self._outputs is not None:
+            self._outputs.check(name, result)
         return result
 
     # Resources
@@ -224,7 +179,7 @@ class Client:
 
     async def list_resources_page(self, cursor: str | None = None) -> ListResourcesResult:
         """One page of resources."""
-        page: ListResourcesResult = await self._ask("resources/list", _cursor(cursor))
+        page: ListResourcesResult = await self._ask_page("resources/list", cursor)
         return page
 
     async def list_resource_templates(self) -> list[ResourceTemplate]:
@@ -236,9 +191,7 @@ class Client:
         self, cursor: str | None = None
     ) -> ListResourceTemplatesResult:
         """One page of resource templates."""
-        page: ListResourceTemplatesResult = await self._ask(
-            "resources/templates/list", _cursor(cursor)
-        )
+        page: ListResourceTemplatesResult = await self._ask_page("resources/templates/list", cursor)
         return page
 
     async def read_resource(
@@ -272,7 +225,7 @@ class Client:
 
     async def list_prompts_page(self, cursor: str | None = None) -> ListPromptsResult:
         """One page of prompts."""
-        page: ListPromptsResult = await self._ask("prompts/list", _cursor(cursor))
+        page: ListPromptsResult = await self._ask_page("prompts/list", cursor)
         return page
 
     async def get_prompt(
@@ -327,7 +280,8 @@ class Client:
 
     async def ping(self, *, timeout: float | None = None) -> None:
         """Ask whether the server is there; in the modern era by a cheap request."""
-        await self.request("server/discover" if self._agreement.modern else "ping", timeout=timeout)
+        method = "server/discover" if self._calls.agreement.modern else "ping"
+        await self._calls.request(method, {}, timeout=timeout, fresh=True)
 
     async def set_log_level(self, level: LoggingLevel) -> None:
         """Ask for log messages of this level or a more severe one.
@@ -335,10 +289,9 @@ class Client:
         Legacy: a request, which a server without the logging capability refuses. Modern: it goes
         with every request from now on, since each asks for its own messages.
         """
-        if level not in LOGGING_LEVELS:
-            raise ValueError(f"{level!r} is no log level; one of {', '.join(LOGGING_LEVELS)}")
-        self._log_level = level
-        if self._agreement.modern:
+        check_log_level(level)
+        self._calls.log_level = level
+        if self._calls.agreement.modern:
             await trio.lowlevel.checkpoint()
         else:
             await self.request("logging/setLevel", {"level": level})
@@ -371,74 +324,20 @@ class Client:
 
         Args:
             tools, prompts, resources: Changes of these lists.
-            uris: Changes of these resources.
+            uris: Changes of these resources, and of what is within them.
 
         Modern: `subscriptions/listen` (MCP 2026-07-28, basic/patterns/subscriptions). Legacy: the
         notifications that the session sends anyway, and `resources/subscribe` for the URIs.
         """
+        if isinstance(uris, str):
+            raise TypeError(f"uris is a list of URIs, not one: did you mean [{uris!r}]?")
         asked = Granted(tools, prompts, resources, frozenset(uris))
-        opening = self._listen_modern if self._agreement.modern else self._listen_legacy
-        async with opening(asked) as events:
+        if self._calls.agreement.modern:
+            opening = self._listening.modern(asked, self._connection.nursery, self._options.timeout)
+        else:
+            opening = self._listening.legacy(asked)
+        async with opening as events:
             yield events
-
-    @asynccontextmanager
-    async def _listen_modern(self, asked: Granted) -> AsyncIterator[Events]:
-        events = Events(asked)
-        params = self._dress({"notifications": asked.to_filter()})
-        waiting = trio.CancelScope()
-
-        async def wait_end(call: Call) -> None:
-            with waiting:  # the answer to this request is the end of the subscription
-                try:
-                    await call.result()
-                except (MCPError, ProtocolError, ConnectionClosed) as error:
-                    events.end(error)
-                else:
-                    events.end()
-
-        with self.peer.call("subscriptions/listen", params, endable=True) as call:
-            self._subscriptions[call.id] = events
-            try:
-                await call.send()
-                self._connection.nursery.start_soon(wait_end, call)
-                await events.acknowledged()
-                yield events
-            finally:
-                waiting.cancel()
-                del self._subscriptions[call.id]
-
-    @asynccontextmanager
-    async def _listen_legacy(self, asked: Granted) -> AsyncIterator[Events]:
-        events = Events(self._grantable(asked))
-        key = object()
-        self._subscriptions[key] = events
-        held: list[str] = []
-        try:
-            for uri in sorted(events.granted.uris):
-                held.append(uri)
-                self._subscribed[uri] = self._subscribed.get(uri, 0) + 1
-                if self._subscribed[uri] == 1:
-                    await self.request("resources/subscribe", {"uri": uri})
-            if not held:
-                await trio.lowlevel.checkpoint()
-            yield events
-        finally:
-            del self._subscriptions[key]
-            for uri in held:
-                self._subscribed[uri] -= 1
-                if not self._subscribed[uri]:
-                    del self._subscribed[uri]
-                    self.peer.post("resources/unsubscribe", {"uri": uri})
-
-    def _grantable(self, asked: Granted) -> Granted:
-        """What a legacy server tells of, by its capabilities."""
-        can = self.capabilities
-        return Granted(
-            asked.tools and _tells(can.tools),
-            asked.prompts and _tells(can.prompts),
-            asked.resources and _tells(can.resources),
-            asked.uris if can.resources is not None and can.resources.subscribe else frozenset(),
-        )
 
     # Below the methods
 
@@ -456,207 +355,104 @@ class Client:
         In the modern era the `_meta` that every request needs is added, and questions of the
         server are answered, as for the methods above.
         """
-        if self._cache is not None and method in METHODS:
-            kept = self._cache.get(method, params or {})
-            if kept is not None:
-                await trio.lowlevel.checkpoint()
-                return kept
-        result = await self._attempt(
+        return await self._calls.request(
             method,
             params or {},
-            on_progress=None if on_progress is None else _progress_reader(on_progress),
-            timeout=self._options.timeout if timeout is None else timeout,
-            max_timeout=self._options.max_timeout if max_timeout is None else max_timeout,
+            on_progress=on_progress,
+            timeout=timeout,
+            max_timeout=max_timeout,
         )
-        if self._cache is not None and self._agreement.modern and method in METHODS:
-            self._cache.put(method, params or {}, result)
-        return result
 
     async def notify(self, method: str, params: JSONObject | None = None) -> None:
         """Send any notification."""
         await self.peer.notify(method, params)
 
-    async def _ask(
-        self, method: str, params: JSONObject, *, meta: JSONObject | None = None, **how: Any
-    ) -> Any:
+    async def _ask(self, method: str, params: JSONObject, **how: Any) -> Any:
         """A request of the method table; its result as an instance of its type."""
-        if meta:
-            params = {**params, "_meta": meta}
-        result = await self.request(method, params, **how)
+        result = await self._calls.request(method, params, **how)
         try:
             return structure(result, METHODS[method].result_type())
         except StructureError as error:
             raise ProtocolError(f"the result of {method} is malformed: {error}") from error
 
-    async def _attempt(self, method: str, params: JSONObject, **how: Any) -> JSONObject:
-        if not self._agreement.modern:
-            return await self._send_legacy(method, params, how)
-
-        async def send(attempt: JSONObject) -> JSONObject:
-            return await self._send_modern(method, attempt, how)
-
-        return await ask_in_rounds(
-            send,
-            method,
-            params,
-            self._answers,
-            max_rounds=self._options.max_rounds,
-            backoff=self._options.round_backoff,
-        )
-
-    async def _send_legacy(
-        self, method: str, params: JSONObject, how: dict[str, Any]
-    ) -> JSONObject:
-        if method not in METHODS or not METHODS[method].may_ask:
-            return await self.peer.request(method, params, **how)
-        askable = _Askable()
-        self._askable.append(askable)
+    async def _ask_page(self, method: str, cursor: str | None) -> Any:
+        """One page of a list. A cursor that is refused makes worthless the pages that led to it."""
+        if cursor is None:
+            return await self._ask(method, {})
         try:
-            with askable.scope:
-                return await self.peer.request(method, params, **how)
-        finally:
-            self._askable.remove(askable)
-        assert askable.failure is not None
-        raise askable.failure
-
-    async def _send_modern(
-        self, method: str, params: JSONObject, how: dict[str, Any]
-    ) -> JSONObject:
-        """One request, once more in another version if the server does not speak this one."""
-        try:
-            return await self.peer.request(method, self._dress(params), **how)
-        except MCPError as error:
-            if error.code != UNSUPPORTED_VERSION:
-                raise
-            version = self._version_after(error)
-        self._agreement = attrs.evolve(self._agreement, version=version)
-        return await self.peer.request(method, self._dress(params), **how)
-
-    def _version_after(self, error: MCPError) -> str:
-        offers = offers_of(self._options.mode)
-        match read_refusal(error, requested=self.protocol_version, offers=offers, retried=False):
-            case Retry(version):
-                return version
-        raise UnsupportedProtocolVersion(self.protocol_version, (), error.message) from error
-
-    def _dress(self, params: JSONObject) -> JSONObject:
-        """Add what a modern server needs to know of us."""
-        meta = self._introduction.meta(self.protocol_version)
-        if self._log_level is not None:
-            meta[keys.LOG_LEVEL] = self._log_level
-        meta.update(params.get("_meta") or {})
-        return {**params, "_meta": meta}
-
-    def _validator(self, name: str) -> Validator | None:
-        """What checks the output of a tool; None if it is unknown, or its schema is unusable."""
-        if name not in self._validators:
-            schema = self._schemas.get(name)
-            try:
-                self._validators[name] = None if schema is None else compile_schema(schema)
-            except ValueError as error:
-                logger.warning("the output schema of tool %r is not used: %s", name, error)
-                self._validators[name] = None
-        return self._validators[name]
-
-    def _check_output(self, name: str, result: CallToolResult) -> None:
-        validator = self._validator(name)
-        if validator is None or result.is_error:
-            return
-        if result.structured_content is MISSING:
-            raise ProtocolError(
-                f"tool {name!r} has an output schema but returned no structured content"
-            )
-        violations = validator.violations(result.structured_content)
-        if violations:
-            text = "; ".join(map(str, violations))
-            raise ProtocolError(f"tool {name!r} broke its own output schema: {text}")
+            return await self._ask(method, {"cursor": cursor})
+        except MCPError:
+            if self._calls.cache is not None:
+                self._calls.cache.forget(method)
+            raise
 
     # What the server sends
 
     def _opened(self, connection: Connection) -> None:
         self._connection = connection
-        self.peer = connection.peer
+        self.peer = self._calls.peer = connection.peer
         options, nursery = self._options, connection.nursery
-        self._on_log = options.on_log and Callback(options.on_log, "on_log", nursery)
-        self._on_notification = options.on_notification and Callback(
-            options.on_notification, "on_notification", nursery
-        )
+        if options.on_log is not None:
+            self._on_log = Callback(options.on_log, "on_log", nursery)
+        if options.on_notification is not None:
+            self._on_notification = Callback(options.on_notification, "on_notification", nursery)
+        nursery.start_soon(self._watch_end)
 
     async def _agree(self) -> None:
         options = self._options
         handshake = Handshake(
-            self.peer, self._introduction, offers_of(options.mode), options.probe_timeout
+            self.peer,
+            self._calls.introduction,
+            offers_of(options.mode),
+            options.probe_timeout,
         )
         with trio.move_on_after(options.connect_timeout) as scope:
-            self._agreement = await handshake.run()
-            if (
-                self._log_level is not None
-                and not self._agreement.modern
-                and self.capabilities.logging is not None
-            ):
-                await self.peer.request("logging/setLevel", {"level": self._log_level})
+            self._calls.agreement = await handshake.run()
+            await self._ask_for_logs()
         if scope.cancelled_caught:
             raise RequestTimeout("connecting", options.connect_timeout)
 
+    async def _ask_for_logs(self) -> None:
+        """Set the log level of a legacy server; a modern one is told with each request."""
+        level = self._calls.log_level
+        if level is None or self._calls.agreement.modern or self.capabilities.logging is None:
+            return
+        try:
+            await self.peer.request("logging/setLevel", {"level": level})
+        except MCPError as error:  # no reason to do without the server
+            logger.warning("the server does not set its log level: %s", error)
+
+    async def _watch_end(self) -> None:
+        """Tell those who wait for no answer of the server that none of it will come."""
+        closed = await self.peer.wait_closed()
+        self._calls.closed()
+        self._listening.closed(closed)
+
     def _notified(self, notification: Notification) -> None:
-        """Called by the reader: must not wait, and what it raises is logged."""
+        """Called by the reader: must not wait."""
         method, params = notification.method, notification.params or {}
-        if self._cache is not None:
-            self._cache.forget(method, params)
-        if method == "notifications/message":
-            self._logged(params)
-        elif method == "notifications/subscriptions/acknowledged":
-            events = self._subscriptions.get(_subscription_id(params))
-            if events is not None:
-                events.acknowledge(Granted.from_filter(params.get("notifications") or {}))
-        elif (event := read_event(method, params)) is not None:
-            if method == "notifications/tools/list_changed":
-                self._schemas.clear()
-                self._validators.clear()
-            # A modern notification names its subscription; any other is for all of them.
-            named = self._subscriptions.get(_subscription_id(params))
-            for events in self._subscriptions.values() if named is None else (named,):
-                events.put(event)
+        if self._calls.cache is not None:
+            self._calls.cache.notified(method, params)
+        event = self._listening.notified(method, params)
+        if isinstance(event, ToolsChanged) and self._outputs is not None:
+            self._outputs.forget()
+        if method == "notifications/message" and self._on_log is not None:
+            self._logged(self._on_log, params)
         if self._on_notification is not None:
             self._on_notification(notification)
 
-    def _logged(self, params: JSONObject) -> None:
-        if self._on_log is not None:
-            self._on_log(structure(params, LoggingMessageNotificationParams))
+    def _logged(
+        self, on_log: Callback[LoggingMessageNotificationParams], params: JSONObject
+    ) -> None:
+        try:
+            message = structure(params, LoggingMessageNotificationParams)
+        except StructureError as error:
+            logger.warning("skipped a malformed log message: %s", error)
+        else:
+            on_log(message)
 
     async def _handle(self, incoming: IncomingRequest) -> JSONObject:
-        """Answer a request of a legacy server."""
-        if incoming.method == "ping":
-            return {}
-        method = METHODS.get(incoming.method)
-        if method is None or not method.server:
-            raise MCPError(METHOD_NOT_FOUND, f"This client does not know {incoming.method!r}.")
-        with self.peer.person_answering():
-            try:
-                return await self._answers.answer(incoming.method, incoming.params)
-            except MCPError:
-                raise
-            except Exception as exc:
-                if len(self._askable) == 1:
-                    self._askable[0].fail(exc)
-                raise MCPError(INTERNAL_ERROR, f"The client failed to answer: {exc}") from exc
-
-
-@attrs.define(eq=False)
-class _Askable:
-    """A legacy call during which the server may ask something.
-
-    What a callback such as `on_elicit` raises belongs to the call that led to the question. In
-    the modern era it is raised there by itself. A legacy question does not say which call it is
-    for; where there is only one, it is that one, and `failure` leaves it in place of its result.
-    """
-
-    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
-    failure: Exception | None = None
-
-    def fail(self, failure: Exception) -> None:
-        self.failure = failure
-        self.scope.cancel()
+        return await self._calls.answer(incoming)
 
 
 async def _all_pages(get_page: Callable[[str | None], Awaitable[Page]]) -> list[Page]:
@@ -669,29 +465,6 @@ async def _all_pages(get_page: Callable[[str | None], Awaitable[Page]]) -> list[
         seen.add(cursor)
         pages.append(await get_page(cursor))
     return pages
-
-
-def _tells(
-    capability: ToolsCapability | PromptsCapability | ResourcesCapability | None,
-) -> bool:
-    return capability is not None and capability.list_changed is True
-
-
-def _progress_reader(on_progress: OnProgress) -> Callable[[JSONObject], object]:
-    def read(params: JSONObject) -> object:
-        return on_progress(structure(params, ProgressNotificationParams))
-
-    return read
-
-
-def _cursor(cursor: str | None) -> JSONObject:
-    return {} if cursor is None else {"cursor": cursor}
-
-
-def _subscription_id(params: JSONObject) -> Any:
-    meta = params.get("_meta")
-    id = meta.get(keys.SUBSCRIPTION_ID) if isinstance(meta, dict) else None
-    return id if isinstance(id, str | int) else None
 
 
 def _default_info() -> Implementation:
@@ -752,7 +525,7 @@ async def open_client(
         capabilities: Capabilities to declare besides those that the callbacks amount to, in wire
             form; they replace those of the same name.
         timeout, max_timeout: For every request that does not give its own, in seconds.
-        connect_timeout: Seconds for the whole handshake.
+        connect_timeout: Seconds for the whole handshake; `math.inf` for no limit.
         probe_timeout: Seconds without an answer to the first probe (`server/discover`) after
             which a server counts as legacy, in mode "auto".
         max_rounds: How often a modern server may ask before it has to give its result.
@@ -776,8 +549,8 @@ async def open_client(
         UnsupportedProtocolVersion: There is no revision in common.
         MCPError: The server refused.
         ProtocolError: The server answered what cannot be read.
+        TypeError, ValueError: A parameter that makes no sense; nothing is started.
     """
-    offers_of(mode)  # complains before anything is started
     options = ClientOptions(
         mode=mode,
         on_elicit=on_elicit,

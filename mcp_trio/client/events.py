@@ -13,6 +13,10 @@ import trio
 
 from mcp_trio.wire.jsonrpc import JSONObject
 
+#: Unread events of one subscription, beyond which an update of something *within* a resource
+#: that was subscribed to is told as one of that resource.
+MOST_PENDING = 1000
+
 
 @attrs.frozen
 class ToolsChanged:
@@ -31,7 +35,10 @@ class ResourcesChanged:
 
 @attrs.frozen
 class ResourceUpdated:
-    """The contents of a resource are not what they were."""
+    """The contents of a resource are not what they were.
+
+    `uri` may be that of something within a resource that was subscribed to, as a file in a folder.
+    """
 
     uri: str
 
@@ -53,6 +60,17 @@ def read_event(method: str, params: JSONObject) -> Event | None:
     return LISTS.get(method)
 
 
+def is_within(uri: str, resource: str) -> bool:
+    """Whether a URI is that of `resource`, or of something within it.
+
+    A server may tell of a sub-resource where the resource was subscribed to
+    (`ResourceUpdatedNotification` in the schema of every revision).
+    """
+    if not uri.startswith(resource):
+        return False
+    return uri == resource or resource.endswith("/") or uri[len(resource)] in "/?#"
+
+
 @attrs.frozen
 class Granted:
     """What a subscription asks for, or what the server agreed to of it."""
@@ -63,6 +81,7 @@ class Granted:
     uris: frozenset[str] = frozenset()
 
     def wants(self, event: Event) -> bool:
+        """Whether the event is one of those that were agreed on."""
         match event:
             case ToolsChanged():
                 return self.tools
@@ -71,7 +90,13 @@ class Granted:
             case ResourcesChanged():
                 return self.resources
             case ResourceUpdated(uri):
-                return uri in self.uris
+                return self.covering(uri) is not None
+
+    def covering(self, uri: str) -> str | None:
+        """The URI that was subscribed to and is this one, or has it within."""
+        if uri in self.uris:
+            return uri
+        return next((resource for resource in self.uris if is_within(uri, resource)), None)
 
     def to_filter(self) -> JSONObject:
         """As `subscriptions/listen` writes it."""
@@ -84,13 +109,14 @@ class Granted:
         return {name: value for name, value in wanted.items() if value}
 
     @classmethod
-    def from_filter(cls, wire: JSONObject) -> "Granted":
-        uris = wire.get("resourceSubscriptions")
-        listed = uris if isinstance(uris, list) else []
+    def from_filter(cls, wire: object) -> "Granted":
+        """What a server acknowledges; what is malformed in it counts as refused."""
+        fields = wire if isinstance(wire, dict) else {}
+        uris = fields.get("resourceSubscriptions")
         return cls(
-            wire.get("toolsListChanged") is True,
-            wire.get("promptsListChanged") is True,
-            wire.get("resourcesListChanged") is True,
+            fields.get("toolsListChanged") is True,
+            fields.get("promptsListChanged") is True,
+            fields.get("resourcesListChanged") is True,
             frozenset(uri for uri in uris if isinstance(uri, str))
             if isinstance(uris, list)
             else frozenset(),
@@ -101,9 +127,10 @@ class Events:
     """The changes of one subscription: an asynchronous iterator, made by `Client.listen`.
 
     Equal events that nobody has read yet are one. The iterator ends when the server ends the
-    subscription, and raises `ConnectionClosed` when the connection ends. Cancelling it loses no
-    event. `granted` says what the server agreed to tell of; what was asked for and is not in it
-    will not come.
+    subscription, or the block is left, and raises `ConnectionClosed` when the connection ends;
+    events that came before are read first. Cancelling it loses no event, and several tasks may
+    share it. `granted` says what the server agreed to tell of; what was asked for and is not in
+    it will not come.
     """
 
     def __init__(self, asked: Granted) -> None:
@@ -119,42 +146,51 @@ class Events:
 
     async def __anext__(self) -> Event:
         await trio.lowlevel.checkpoint_if_cancelled()
-        parked = False
+        waited = False
         while not self._pending:
             if self._ended:
                 raise self._ending()
             await self._changed.park()
-            parked = True
-        if not parked:
-            await trio.lowlevel.cancel_shielded_checkpoint()
+            waited = True
         event = next(iter(self._pending))
         del self._pending[event]
+        if not waited:  # a checkpoint in any case, but from here on not one that loses the event
+            await trio.lowlevel.cancel_shielded_checkpoint()
         return event
 
     # For the client that feeds it
 
     def put(self, event: Event) -> None:
-        if self.granted.wants(event):
-            self._pending[event] = None
-            self._changed.unpark_all()
+        """Note a change, if it is one of those agreed on."""
+        if not self.granted.wants(event):
+            return
+        if isinstance(event, ResourceUpdated) and len(self._pending) >= MOST_PENDING:
+            event = ResourceUpdated(self.granted.covering(event.uri) or event.uri)
+        self._pending[event] = None
+        self._changed.unpark_all()
 
     def acknowledge(self, granted: Granted) -> None:
+        """Note what the server agrees to."""
         self.granted = granted
         self._acknowledged = True
         self._changed.unpark_all()
 
     def end(self, failure: Exception | None = None) -> None:
-        """No event will come any more: normally, or because of a failure."""
+        """No event will come any more: normally, or because of a failure. The first end counts."""
+        if self._ended:
+            return
         self._ended = True
         self._failure = failure
         self._changed.unpark_all()
 
     async def acknowledged(self) -> None:
         """Wait for the server to say what it agrees to, or to end the subscription at once."""
+        await trio.lowlevel.checkpoint()
         while not self._acknowledged:
             if self._failure is not None:
                 raise self._ending()
             if self._ended:
+                self.granted = Granted()  # it agreed to nothing
                 return
             await self._changed.park()
 

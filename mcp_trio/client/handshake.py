@@ -8,6 +8,7 @@ know which kind it is talking to asks a question that only a modern server under
                     ──▶ -32022, with a list       modern: once more, in a version of that list
                     ──▶ any other error, silence  legacy: initialize
     initialize      ──▶ -32022                    modern after all, only slow: discover again
+                    ──▶ an error with a list      legacy: once more, in a version of that list
 
 What each answer means is decided by `read_probe` in `mcp_trio.protocol.negotiation`, as a pure
 function; here are the questions (MCP 2026-07-28, basic/transports/stdio, "Backward
@@ -31,6 +32,7 @@ from mcp_trio.protocol.negotiation import (
     Unsupported,
     Verdict,
     accept_initialize,
+    choose_version,
     read_probe,
     read_refusal,
 )
@@ -80,7 +82,7 @@ class Introduction:
 
     Args:
         info: The client's name and version, in wire form.
-        capabilities_in: Gives its capabilities in a revision, in wire form.
+        capabilities: What it can do, as the newest revision writes it.
     """
 
     def __init__(self, info: JSONObject, capabilities: JSONObject) -> None:
@@ -127,6 +129,7 @@ class Handshake:
         self._modern = [version for version in offers if is_modern(version)]
         self._legacy = [version for version in offers if is_legacy(version)]
         self._probe_timeout = probe_timeout if self._legacy else None
+        self._silent = False  # a probe had no answer in time
 
     async def run(self) -> Agreement:
         """Agree on a revision.
@@ -145,8 +148,6 @@ class Handshake:
         try:
             return await self._initialize()
         except MCPError as error:
-            if error.code != UNSUPPORTED_VERSION:
-                raise
             return self._agreed(await self._probe_again(error))
 
     async def _probe(
@@ -163,13 +164,23 @@ class Handshake:
         return verdict
 
     async def _probe_again(self, error: MCPError) -> Verdict:
-        """A server that refuses `initialize` by -32022 is modern and was only slow."""
-        verdict = read_refusal(
-            error, requested=self._modern[-1], offers=self._modern, retried=False
-        )
-        if isinstance(verdict, Retry):
-            return await self._probe(verdict.version, None, retried=True)
-        return verdict
+        """See whether a server that refuses `initialize` is modern, and was only slow before.
+
+        -32022 says that it is. With any other error it may be: which one a modern server answers
+        to `initialize` is its own choice (basic/versioning, "Compatibility Matrix").
+        """
+        if error.code == UNSUPPORTED_VERSION:
+            verdict = read_refusal(
+                error, requested=self._modern[-1], offers=self._modern, retried=False
+            )
+            if isinstance(verdict, Retry):
+                return await self._probe(verdict.version, None, retried=True)
+            return verdict
+        if self._silent:
+            verdict = await self._probe(self._modern[-1], self._probe_timeout)
+            if isinstance(verdict, Modern):
+                return verdict
+        raise error
 
     async def _discover(self, version: str, timeout: float | None) -> JSONObject | MCPError | None:
         params: JSONObject = {"_meta": self._introduction.meta(version)}
@@ -182,6 +193,7 @@ class Handshake:
         except MCPError as error:
             return error
         except RequestTimeout:
+            self._silent = True
             return None
         except ProtocolError as error:
             return MCPError(INVALID_REQUEST, str(error))
@@ -206,14 +218,14 @@ class Handshake:
 
     async def _initialize(self) -> Agreement:
         requested = self._legacy[-1]
-        params: JSONObject = {
-            "protocolVersion": requested,
-            "capabilities": self._introduction.capabilities_in(requested),
-            "clientInfo": self._introduction.info,
-        }
-        # `initialize` must not be cancelled (basic/utilities/cancellation): giving up on it
-        # closes the connection, which tells the server as well.
-        answer = await self._peer.request("initialize", params, cancel_notice=False)
+        try:
+            answer = await self._introduce_ourselves(requested)
+        except MCPError as error:
+            other = choose_version(self._legacy[:-1], _supported_by(error))
+            if other is None:
+                raise
+            requested = other
+            answer = await self._introduce_ourselves(requested)
         try:
             result = structure(answer, InitializeResult)
         except StructureError as error:
@@ -224,6 +236,22 @@ class Handshake:
         self._peer.batches_allowed = supports("batches", version)
         await self._peer.notify("notifications/initialized")
         return Agreement(version, result.capabilities, result.server_info, result.instructions)
+
+    async def _introduce_ourselves(self, version: str) -> JSONObject:
+        params: JSONObject = {
+            "protocolVersion": version,
+            "capabilities": self._introduction.capabilities_in(version),
+            "clientInfo": self._introduction.info,
+        }
+        # `initialize` must not be cancelled (basic/utilities/cancellation): giving up on it
+        # closes the connection, which tells the server as well.
+        return await self._peer.request("initialize", params, cancel_notice=False)
+
+
+def _supported_by(error: MCPError) -> list[str]:
+    """The versions that a legacy server lists when it refuses ours (basic/lifecycle)."""
+    supported = error.data.get("supported") if isinstance(error.data, dict) else None
+    return supported if isinstance(supported, list) else []
 
 
 def server_info_of(discovered: DiscoverResult) -> Implementation | None:

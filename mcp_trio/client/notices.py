@@ -8,7 +8,7 @@ faster than it takes them, the oldest are dropped and counted.
 
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
 import trio
@@ -23,48 +23,69 @@ MOST_WAITING = 256
 class Callback(Generic[T]):
     """A callback, plain or coroutine function, as something that can be called at any time.
 
+    What it raises is logged.
+
     Args:
         function: What the user gave.
         name: What the user knows it by, for log messages.
         nursery: Where a coroutine function runs.
+
+    Attributes:
+        dropped: How many notices the callback was too slow for.
     """
 
-    def __init__(self, function: Callable[[T], Any], name: str, nursery: trio.Nursery) -> None:
+    def __init__(self, function: Callable[[T], object], name: str, nursery: trio.Nursery) -> None:
         self._function = function
         self._name = name
         self.dropped = 0
-        self._queue: trio.MemorySendChannel[T] | None = None
-        if _is_async(function):
-            self._queue, self._waiting = trio.open_memory_channel[T](MOST_WAITING)
+        self._queue, self._waiting = trio.open_memory_channel[T](MOST_WAITING)
+        self._waits = _is_async(function)
+        if self._waits:
             nursery.start_soon(self._run)
 
     def __call__(self, notice: T) -> None:
-        if self._queue is not None:
-            self._enqueue(self._queue, notice)
+        if self._waits:
+            self._enqueue(notice)
             return
         try:
-            self._function(notice)
+            returned = self._function(notice)
+            if inspect.isawaitable(returned):
+                _discard(returned)
+                raise TypeError(
+                    f"{self._name} is a plain function that returned an awaitable, which nobody "
+                    "awaits: give a coroutine function (async def)"
+                )
         except Exception:
             logger.exception("%s failed", self._name)
 
-    def _enqueue(self, queue: "trio.MemorySendChannel[T]", notice: T) -> None:
+    def _enqueue(self, notice: T) -> None:
         try:
-            queue.send_nowait(notice)
+            self._queue.send_nowait(notice)
         except trio.WouldBlock:
             self.dropped += 1
-            logger.warning("%s is too slow: %d notices dropped", self._name, self.dropped)
+            if self.dropped & (self.dropped - 1) == 0:  # 1, 2, 4, 8: a flood is not logged in full
+                logger.warning("%s is too slow: %d notices dropped", self._name, self.dropped)
             self._waiting.receive_nowait()
-            queue.send_nowait(notice)
+            self._queue.send_nowait(notice)
 
     async def _run(self) -> None:
         async for notice in self._waiting:
             try:
-                await self._function(notice)
+                await _awaited(self._function(notice))
             except Exception:
                 logger.exception("%s failed", self._name)
 
 
-def _is_async(function: Callable[..., Any]) -> bool:
+async def _awaited(value: Any) -> None:
+    await value
+
+
+def _discard(value: Awaitable[object]) -> None:
+    if inspect.iscoroutine(value):
+        value.close()
+
+
+def _is_async(function: Callable[..., object]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - an object whose __call__ is async
     )

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from mcp_trio.protocol.convert import StructureError, structure, unstructure
-from mcp_trio.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, MCPError
+from mcp_trio.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, MCPError, ProtocolError
 from mcp_trio.protocol.types.base import RequestParams
 from mcp_trio.protocol.types.content import TextContent
 from mcp_trio.protocol.types.elicitation import (
@@ -39,6 +39,21 @@ RootsAnswer: TypeAlias = Sequence[Root | str]
 OnListRoots: TypeAlias = Callable[[RequestParams], RootsAnswer | Awaitable[RootsAnswer]]
 
 
+class BadQuestion(ProtocolError):
+    """The server asked what it may not ask this client, or asked what cannot be read.
+
+    It is not the user's callback that failed, so the server hears of it: as the error `answer` in
+    the legacy era. In the modern era it ends the call that led to it.
+    """
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(code, reason)
+        self.answer = MCPError(code, reason)
+
+    def __str__(self) -> str:
+        return self.answer.message
+
+
 @attrs.frozen
 class Answers:
     """The callbacks that answer a server's questions; None where the client has none."""
@@ -58,22 +73,28 @@ class Answers:
             capabilities["roots"] = {"listChanged": True}
         return capabilities
 
-    @property
-    def methods(self) -> frozenset[str]:
-        """The questions that this client answers."""
+    def refuse_unknown(self, method: object) -> None:
+        """Refuse a question that this client does not answer.
+
+        Raises:
+            BadQuestion: It is one.
+        """
         callbacks = {
             "elicitation/create": self.on_elicit,
             "sampling/createMessage": self.on_sample,
             "roots/list": self.on_list_roots,
         }
-        return frozenset(name for name, callback in callbacks.items() if callback is not None)
+        if not isinstance(method, str) or callbacks.get(method) is None:
+            text = f"the server asks {method!r}, which this client did not declare"
+            raise BadQuestion(METHOD_NOT_FOUND, text)
 
-    async def answer(self, method: str, params: JSONObject) -> JSONObject:
+    async def answer(self, method: str, params: object) -> JSONObject:
         """Answer one question of the server; what a callback raises is raised.
 
         Raises:
-            MCPError: The question is unknown, malformed or not one that this client answers.
+            BadQuestion: The question is malformed, or not one that this client answers.
         """
+        self.refuse_unknown(method)
         match method:
             case "elicitation/create" if self.on_elicit is not None:
                 return await _elicit(self.on_elicit, params)
@@ -81,11 +102,12 @@ class Answers:
                 return await _sample(self.on_sample, params)
             case "roots/list" if self.on_list_roots is not None:
                 return await _list_roots(self.on_list_roots, params)
-        raise MCPError(METHOD_NOT_FOUND, f"This client does not answer {method}.")
+        raise AssertionError(f"{method} is refused as unknown, or answered")
 
 
-async def _elicit(callback: OnElicit, params: JSONObject) -> JSONObject:
+async def _elicit(callback: OnElicit, params: object) -> JSONObject:
     request = _read(params, ElicitRequestParams, "elicitation/create")
+    defaults = _defaults(request) if isinstance(request, ElicitRequestFormParams) else {}
     answer = await _outcome(callback(request))
     if answer is None:
         answer = ElicitResult("cancel")
@@ -99,23 +121,25 @@ async def _elicit(callback: OnElicit, params: JSONObject) -> JSONObject:
     elif not isinstance(answer, ElicitResult):
         raise TypeError(f"on_elicit must return an ElicitResult, a dict or None, not {answer!r}")
     if isinstance(request, ElicitRequestFormParams) and answer.action == "accept":
-        answer = attrs.evolve(answer, content=_with_defaults(request, answer.content or {}))
+        answer = attrs.evolve(answer, content={**defaults, **(answer.content or {})})
     result: JSONObject = unstructure(answer)
     return result
 
 
-def _with_defaults(request: ElicitRequestFormParams, content: JSONObject) -> JSONObject:
-    """The form's values, and the schema's defaults for fields that were left out."""
+def _defaults(request: ElicitRequestFormParams) -> JSONObject:
+    """The values that the form's schema gives to fields which are left out."""
     properties = request.requested_schema.get("properties", {})
-    defaults = {
+    if not isinstance(properties, dict):
+        text = "elicitation/create: requestedSchema.properties: expected an object"
+        raise BadQuestion(INVALID_PARAMS, text)
+    return {
         name: field["default"]
         for name, field in properties.items()
-        if isinstance(field, dict) and "default" in field
+        if isinstance(field, dict) and field.get("default") is not None
     }
-    return {**defaults, **content}
 
 
-async def _sample(callback: OnSample, params: JSONObject) -> JSONObject:
+async def _sample(callback: OnSample, params: object) -> JSONObject:
     request = _read(params, CreateMessageRequestParams, "sampling/createMessage")
     answer = await _outcome(callback(request))
     if isinstance(answer, str):
@@ -126,7 +150,7 @@ async def _sample(callback: OnSample, params: JSONObject) -> JSONObject:
     return result
 
 
-async def _list_roots(callback: OnListRoots, params: JSONObject) -> JSONObject:
+async def _list_roots(callback: OnListRoots, params: object) -> JSONObject:
     roots = await _outcome(callback(_read(params, RequestParams, "roots/list")))
     result: JSONObject = unstructure(
         ListRootsResult([Root(root) if isinstance(root, str) else root for root in roots])
@@ -134,11 +158,11 @@ async def _list_roots(callback: OnListRoots, params: JSONObject) -> JSONObject:
     return result
 
 
-def _read(params: JSONObject, cls: Any, method: str) -> Any:
+def _read(params: object, cls: Any, method: str) -> Any:
     try:
         return structure(params, cls)
     except StructureError as error:
-        raise MCPError(INVALID_PARAMS, f"{method}: {error}") from error
+        raise BadQuestion(INVALID_PARAMS, f"{method}: {error}") from error
 
 
 async def _outcome(value: Any) -> Any:

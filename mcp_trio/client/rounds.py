@@ -7,10 +7,11 @@ and with the server's `requestState`, which is none of its business, just as it 
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 
 import trio
 
-from mcp_trio.client.questions import Answers
+from mcp_trio.client.questions import Answers, BadQuestion
 from mcp_trio.exceptions import ProtocolError
 from mcp_trio.protocol.methods import METHODS
 from mcp_trio.wire.jsonrpc import JSONObject
@@ -27,6 +28,7 @@ async def ask_in_rounds(
     *,
     max_rounds: int,
     backoff: float,
+    while_open: Callable[[], AbstractContextManager[object]],
 ) -> JSONObject:
     """Send a request until its result is complete.
 
@@ -36,13 +38,15 @@ async def ask_in_rounds(
         send: Sends the request with these parameters, and gives its result.
         max_rounds: How many times the server may ask.
         backoff: Seconds before the first attempt that follows a result without questions; they
-            double each time. Where a question was answered there is no pause.
+            double with each more of these in a row. Where a question was answered there is no
+            pause.
+        while_open: A context manager around what happens between two attempts.
 
     Raises:
         ProtocolError: The server asks too often, asks what it may not, or gives a result of a
             type that is not known.
     """
-    attempt = params
+    attempt, pause = params, backoff
     for asked in range(max_rounds + 1):
         result = await send(attempt)
         kind = result.get("resultType", "complete")  # absent means complete
@@ -52,44 +56,53 @@ async def ask_in_rounds(
             raise ProtocolError(f"{method}: the result is of the unknown type {kind!r}")
         if method not in METHODS or not METHODS[method].may_ask:
             raise ProtocolError(f"{method}: the server asks for input, which it may not do here")
-        if asked < max_rounds:
-            attempt = await _next_attempt(method, params, result, answers, backoff * 2**asked)
+        if asked == max_rounds:
+            break
+        attempt = _without_answers(params)
+        if "requestState" in result:
+            attempt["requestState"] = result["requestState"]
+        with while_open():
+            if questions := result.get("inputRequests"):
+                attempt["inputResponses"] = await _answer_all(method, questions, answers)
+                pause = backoff
+            elif "requestState" in result:
+                await trio.sleep(min(pause, LONGEST_BACKOFF))
+                pause *= 2
+            else:
+                raise ProtocolError(f"{method}: the server asks for input but not for what")
     raise ProtocolError(
         f"{method}: the server has asked {max_rounds} times for input and asks again "
         "(max_rounds of open_client)"
     )
 
 
-async def _next_attempt(
-    method: str, params: JSONObject, result: JSONObject, answers: Answers, pause: float
-) -> JSONObject:
-    attempt = {
+def _without_answers(params: JSONObject) -> JSONObject:
+    """The parameters as they were before any round: each round's answers are for it alone."""
+    return {
         name: value
         for name, value in params.items()
         if name not in ("inputResponses", "requestState")
     }
-    questions = result.get("inputRequests")
-    if "requestState" in result:
-        attempt["requestState"] = result["requestState"]
-    if questions:
-        attempt["inputResponses"] = await _answer_all(method, questions, answers)
-    elif "requestState" in result:
-        await trio.sleep(min(pause, LONGEST_BACKOFF))
-    else:
-        raise ProtocolError(f"{method}: the server asks for input but does not say for what")
-    return attempt
 
 
 async def _answer_all(method: str, questions: object, answers: Answers) -> JSONObject:
-    """Answer the questions one after the other: a person is asked one thing at a time."""
+    """Answer the questions one after the other: a person is asked one thing at a time.
+
+    Nobody is asked anything if one of the questions may not be asked: the call will fail.
+    """
     if not isinstance(questions, dict):
         raise ProtocolError(f"{method}: inputRequests must be an object")
     responses: JSONObject = {}
-    declared = answers.methods
-    for key, question in questions.items():
-        asked = question.get("method") if isinstance(question, dict) else None
-        if asked not in declared:
-            text = f"{method}: the server asks {asked!r}, which this client did not declare"
-            raise ProtocolError(text)
-        responses[key] = await answers.answer(asked, question.get("params") or {})
+    try:
+        for question in questions.values():
+            answers.refuse_unknown(_field(question, "method"))
+        for key, question in questions.items():
+            params = _field(question, "params")
+            responses[key] = await answers.answer(question["method"], params or {})
+    except BadQuestion as error:
+        raise ProtocolError(f"{method}: {error}") from error
     return responses
+
+
+def _field(question: object, name: str) -> object:
+    return question.get(name) if isinstance(question, dict) else None

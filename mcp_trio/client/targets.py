@@ -1,5 +1,6 @@
 """What a client can be opened on, and how each becomes a stream of frames."""
 
+import logging
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -9,12 +10,20 @@ import attrs
 import trio
 
 from mcp_trio.connection import (
+    OBITUARY_TIME,
     FrameStream,
     LineStream,
+    MemoryFrameStream,
     memory_frame_pair,
     open_private_nursery,
 )
+from mcp_trio.peer import Closed, sole_exception
 from mcp_trio.transports.parameters import StdioParameters
+
+logger = logging.getLogger("mcp_trio")
+
+#: Seconds that a server in this process has to finish, its lifespan too, once its client has gone.
+SERVER_TIME = 2.0
 
 
 @runtime_checkable
@@ -52,6 +61,8 @@ async def open_target(
     if on_stderr is not None and not isinstance(target, StdioParameters | list | tuple):
         raise TypeError("on_stderr is for servers that are started by a command")
     match target:
+        case type():
+            raise TypeError(f"cannot open a client on the class {target.__name__}: make one of it")
         case str():
             raise ValueError(_about_string(target))
         case FrameStream():
@@ -62,10 +73,8 @@ async def open_target(
             async with _open_command(target, line_limit, on_stderr) as opened:
                 yield opened
         case InProcessServer():
-            near, far = memory_frame_pair()
-            async with open_private_nursery() as nursery:
-                nursery.start_soon(target.serve_frames, far)
-                yield Opened(near)
+            async with _open_in_process(target) as stream:
+                yield Opened(stream)
         case list() | tuple():
             parameters = StdioParameters.from_argv(list(target))
             async with _open_command(parameters, line_limit, on_stderr) as opened:
@@ -92,6 +101,59 @@ async def _open_command(
             child.established = True
 
         yield Opened(stream, established)
+
+
+class _InProcessStream(FrameStream):
+    """The client's end of a stream to a server in this process, which may fail as well."""
+
+    def __init__(self, near: MemoryFrameStream) -> None:
+        self._near = near
+        self._served = trio.Event()
+        self._failure: Exception | None = None
+
+    async def receive(self) -> list[bytes]:
+        return await self._near.receive()
+
+    async def send(self, frames: Sequence[bytes]) -> None:
+        await self._near.send(frames)
+
+    async def aclose(self) -> None:
+        await self._near.aclose()
+
+    async def wait_death(self) -> str:
+        await self._served.wait()
+        return "the server has ended"
+
+    async def obituary(self, reason: str) -> Closed:
+        await self.wait_served(OBITUARY_TIME)
+        if self._failure is not None:
+            reason = f"the server failed: {type(self._failure).__name__}: {self._failure}"
+        return Closed(reason)
+
+    async def wait_served(self, seconds: float) -> None:
+        with trio.move_on_after(seconds):
+            await self._served.wait()
+
+    async def serve(self, server: InProcessServer, far: MemoryFrameStream) -> None:
+        """Run the server. That it fails is not raised into its client's body: calls hear of it."""
+        try:
+            await server.serve_frames(far)
+        except Exception as exc:
+            logger.exception("the server in this process failed")
+            cause = sole_exception(exc)
+            self._failure = cause if isinstance(cause, Exception) else exc
+        finally:
+            self._served.set()
+
+
+@asynccontextmanager
+async def _open_in_process(server: InProcessServer) -> AsyncIterator[FrameStream]:
+    near, far = memory_frame_pair()
+    stream = _InProcessStream(near)
+    async with open_private_nursery() as nursery:
+        nursery.start_soon(stream.serve, server, far)
+        yield stream
+        await stream.wait_served(SERVER_TIME)  # its lifespan may have something to put away
 
 
 def _about_string(target: str) -> str:

@@ -1,0 +1,73 @@
+"""How a client behaves: what `open_client` can be told, checked before anything is started."""
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from mcp_trio.client.handshake import offers_of
+from mcp_trio.client.questions import OnElicit, OnListRoots, OnSample
+from mcp_trio.protocol.types.base import LOGGING_LEVELS, Implementation, LoggingLevel
+from mcp_trio.protocol.types.notifications import LoggingMessageNotificationParams
+from mcp_trio.wire.jsonrpc import JSONObject, Notification
+
+#: Seconds for connecting and negotiating, unless told otherwise.
+CONNECT_TIMEOUT = 30.0
+#: Seconds without an answer to `server/discover` after which a server counts as legacy.
+PROBE_TIMEOUT = 5.0
+
+
+def check_log_level(level: object) -> None:
+    """Refuse what is no log level.
+
+    Raises:
+        ValueError: It names the levels there are.
+    """
+    if level not in LOGGING_LEVELS:
+        raise ValueError(f"{level!r} is no log level; one of {', '.join(LOGGING_LEVELS)}")
+
+
+def _mode(_instance: object, _attribute: object, mode: str) -> None:
+    offers_of(mode)
+
+
+def _log_level(_instance: object, _attribute: object, level: str | None) -> None:
+    if level is not None:
+        check_log_level(level)
+
+
+def _callback(_instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    if value is not None and not callable(value):
+        raise TypeError(f"{attribute.name} must be a function, not {type(value).__name__}")
+
+
+@attrs.frozen(kw_only=True)
+class ClientOptions:
+    """The parameters of `open_client`, which explains them.
+
+    Raises:
+        ValueError: An unknown mode or log level.
+        TypeError: A callback that cannot be called.
+    """
+
+    mode: str = attrs.field(default="auto", validator=_mode)
+    on_elicit: OnElicit | None = attrs.field(default=None, validator=_callback)
+    on_sample: OnSample | None = attrs.field(default=None, validator=_callback)
+    on_list_roots: OnListRoots | None = attrs.field(default=None, validator=_callback)
+    on_log: Callable[[LoggingMessageNotificationParams], object] | None = attrs.field(
+        default=None, validator=_callback
+    )
+    on_notification: Callable[[Notification], object] | None = attrs.field(
+        default=None, validator=_callback
+    )
+    log_level: LoggingLevel | None = attrs.field(default=None, validator=_log_level)
+    client_info: Implementation | None = None
+    capabilities: JSONObject = attrs.field(factory=dict)
+    timeout: float | None = None
+    max_timeout: float | None = None
+    connect_timeout: float = CONNECT_TIMEOUT
+    probe_timeout: float = PROBE_TIMEOUT
+    max_rounds: int = 10
+    round_backoff: float = 0.1
+    validate_output: bool = True
+    cache: bool = False
