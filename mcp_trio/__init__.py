@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mcp_trio.server.bus import SubscriptionBus as SubscriptionBus
     from mcp_trio.server.context import Context as Context
     from mcp_trio.server.dispatch import CacheHint as CacheHint
+    from mcp_trio.server.hints import Alias as Alias
     from mcp_trio.server.media import Audio as Audio
     from mcp_trio.server.media import Image as Image
     from mcp_trio.server.middleware import RateLimit as RateLimit
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Accepted": "server.questions",
+    "Alias": "server.hints",
     "Audio": "server.media",
     "CacheHint": "server.dispatch",
     "CannotAsk": "server.asking",
