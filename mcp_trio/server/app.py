@@ -129,6 +129,7 @@ class Server:
                 "resources/unsubscribe": unsubscribe,
             },
             cache_hints or {},
+            {"tools/call": self.tools.can_ask},
         )
         self.dispatcher.middleware.extend(middleware)
         self._lifespan = lifespan

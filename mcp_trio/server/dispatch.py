@@ -10,7 +10,7 @@ What differs between revisions comes from the tables in `mcp_trio.protocol`: whi
 are, which results may be cached, which may ask back, what a result may carry.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -71,11 +71,19 @@ class CacheHint:
 
 @attrs.frozen
 class Route:
-    """What becomes of one method in one revision."""
+    """What becomes of one method in one revision.
+
+    Attributes:
+        may_ask: Whether the result may be a question, by the protocol.
+        can_ask: Whether the handler of a request with these params takes the context, without
+            which it cannot ask.
+        hint: The fields of the cache hint.
+    """
 
     method: str
     work: Work
     may_ask: bool
+    can_ask: Callable[[JSONObject], bool]
     hint: JSONObject
 
 
@@ -87,6 +95,7 @@ class Dispatcher:
         versions: The revisions to serve.
         builtin: What answers the methods of the protocol.
         hints: The cache hints of methods whose results may be cached.
+        can_ask: What is known of a method's handlers; see `Route`.
     """
 
     def __init__(
@@ -95,6 +104,7 @@ class Dispatcher:
         versions: Iterable[str],
         builtin: Mapping[str, Work],
         hints: Mapping[str, CacheHint],
+        can_ask: Mapping[str, Callable[[JSONObject], bool]],
     ) -> None:
         self.versions = _known(versions)
         self.legacy = tuple(version for version in self.versions if version in LEGACY)
@@ -103,6 +113,7 @@ class Dispatcher:
         self._server = server
         self._handlers = dict(builtin)
         self._hints = _checked(hints)
+        self._can_ask = dict(can_ask)
         self._stamp = {keys.SERVER_INFO: {"name": server.name, "version": server.version}}
         self._routes: dict[str, dict[str, Route]] = {}
         self._route_all()
@@ -110,6 +121,7 @@ class Dispatcher:
     def add(self, method: str, work: Work) -> None:
         """Answer `method` from now on; a built-in handler of that method gives way."""
         self._handlers[method] = work
+        self._can_ask.pop(method, None)
         self._route_all()
 
     def _route_all(self) -> None:
@@ -125,13 +137,13 @@ class Dispatcher:
     def _route(self, method: str, work: Work) -> Route:
         row = METHODS.get(method)
         if row is None:
-            return Route(method, work, may_ask=False, hint={})
+            return Route(method, work, may_ask=False, can_ask=_can, hint={})
         hint = self._hints.get(method, CacheHint()).fields() if row.cacheable else {}
-        return Route(method, work, row.may_ask, hint)
+        return Route(method, work, row.may_ask, self._can_ask.get(method, _can), hint)
 
-    async def answer(
+    def answer(
         self, incoming: IncomingRequest, session: Session, lifespan: Any, *, modern: bool = False
-    ) -> JSONObject:
+    ) -> Coroutine[Any, Any, JSONObject]:
         """Answer one request with a result that its revision can carry.
 
         `modern` says that the transport knows the request to be modern, whatever its `_meta`
@@ -140,11 +152,8 @@ class Dispatcher:
         Raises:
             MCPError: The answer is this error.
         """
-        try:
-            return await self._answer(incoming, session, lifespan, modern)
-        finally:
-            if incoming.method == "initialize":
-                session.settled.set()
+        answering = self._answer(incoming, session, lifespan, modern)
+        return _settling(answering, session) if incoming.method == "initialize" else answering
 
     async def _answer(
         self, incoming: IncomingRequest, session: Session, lifespan: Any, modern: bool
@@ -162,12 +171,20 @@ class Dispatcher:
         proceed: Proceed = partial(route.work, ctx)
         for middleware in reversed(self.middleware):
             proceed = partial(_pass_through, middleware, ctx, proceed)
-        if route.may_ask:
+        if route.may_ask and info.modern and self._asks(route, params):
             work = partial(proceed, params)
             result = await run_asking(ctx, params, work, self._server.state_keys)
         else:
             result = await proceed(params)
         return self._finish(route, result, info)
+
+    def _asks(self, route: Route, params: JSONObject) -> bool:
+        """Whether there may be a question, or what came back of an earlier one.
+
+        Being ready for that costs a fifth of a call to a tool that just computes something.
+        """
+        returned = "requestState" in params or "inputResponses" in params
+        return returned or bool(self.middleware) or route.can_ask(params)
 
     def _modern_info(self, params: JSONObject, meta: JSONObject, session: Session) -> RequestInfo:
         """What a modern request says of itself (MCP 2026-07-28, basic/index, `_meta`)."""
@@ -231,6 +248,10 @@ class Dispatcher:
         return finished
 
 
+def _can(_params: JSONObject) -> bool:
+    return True
+
+
 def _known(versions: Iterable[str]) -> tuple[str, ...]:
     """The revisions to serve, oldest first; a ValueError for one that there is not, or none."""
     wanted = set(versions)
@@ -249,6 +270,13 @@ def _checked(hints: Mapping[str, CacheHint]) -> Mapping[str, CacheHint]:
                 f"Results of {method} are not cacheable; those of {', '.join(cacheable)} are."
             )
     return hints
+
+
+async def _settling(answering: Coroutine[Any, Any, JSONObject], session: Session) -> JSONObject:
+    try:
+        return await answering
+    finally:
+        session.settled.set()
 
 
 async def _pass_through(

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from mcp_trio.connection import FrameStream, serve_connection
-from mcp_trio.peer import Closed, IncomingRequest, Peer, sole_exception
+from mcp_trio.peer import Closed, Peer, sole_exception
 from mcp_trio.protocol.methods import METHODS
 from mcp_trio.server.calling import is_coroutine_function
 from mcp_trio.server.lifecycle import changing_lists
 from mcp_trio.server.session import Session
 from mcp_trio.server.subscriptions import serve_changes
-from mcp_trio.wire.jsonrpc import JSONObject, Notification
+from mcp_trio.wire.jsonrpc import Notification
 
 if TYPE_CHECKING:
     from mcp_trio.server.app import Server
@@ -40,10 +40,6 @@ async def serve_client(server: "Server", stream: FrameStream, lifespan: Any) -> 
     session: Session
     notifications: _Notifications
     answer = server.dispatcher.answer
-
-    async def handle(incoming: IncomingRequest) -> JSONObject:
-        return await answer(incoming, session, lifespan)
-
     async with trio.open_nursery() as nursery:
 
         def on_open(peer: Peer) -> None:
@@ -54,7 +50,7 @@ async def serve_client(server: "Server", stream: FrameStream, lifespan: Any) -> 
 
         closed = await serve_connection(
             stream,
-            handle=handle,
+            handle=lambda incoming: answer(incoming, session, lifespan),
             on_notification=lambda notification: notifications.take(notification),
             on_open=on_open,
             max_in_flight=server.max_in_flight,
@@ -117,7 +113,7 @@ class _Notifications:
             handler = self._server.notification_handlers[notification.method]
             try:
                 await handler(notification.params or {}, self._session)
-            except Exception:
+            except* Exception:  # its nursery may mix its own errors with a cancellation
                 logger.exception("the handler of %s failed", notification.method)
 
 

@@ -136,6 +136,12 @@ class Tools:
     def remove(self, name: str) -> None:
         self._registry.remove(name)
 
+    def can_ask(self, params: JSONObject) -> bool:
+        """Whether the tool that is called takes the context, without which it cannot ask."""
+        name = params.get("name")
+        tool = self._registry.get(name) if isinstance(name, str) else None
+        return tool is not None and tool.context is not None
+
     async def _list(self, _ctx: Context, params: JSONObject) -> JSONObject:
         tools, following = self._registry.page(params, self._page_size)
         result: JSONObject = {"tools": [tool.definition for tool in tools]}

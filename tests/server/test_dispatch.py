@@ -317,6 +317,16 @@ async def test_middleware_may_ask(server: Server) -> None:
         assert [*answer["result"]["inputRequests"]] == ["sure"]
 
 
+async def test_returned_state_is_checked_by_tools_that_never_ask(server: Server) -> None:
+    """A requestState that is not ours is refused even where nothing would look at it."""
+    server.add_tool(lambda: 1, name="plain")
+    async with open_raw(server) as raw:
+        for extra in ({"requestState": "forged"}, {"inputResponses": 3}):
+            error = await raw.error("tools/call", {"name": "plain", **extra})
+            assert error["code"] == -32602
+            assert next(iter(extra)) in error["message"]
+
+
 async def test_legacy_only_server_knows_no_era(server: Server) -> None:
     """A server of legacy versions alone does not look at a modern `_meta`."""
     server = Server("old", versions=LEGACY)
