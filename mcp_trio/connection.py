@@ -183,7 +183,7 @@ class Connection:
             reason = f"the peer sent a message that is too long: {exc}"
             self.peer.feed(Malformed(INVALID_REQUEST, str(exc), None, False, b""))
         except (trio.BrokenResourceError, trio.ClosedResourceError) as exc:
-            reason = f"reading from the peer failed: {exc.__cause__ or exc}"
+            reason = f"reading from the peer failed{_because(exc)}"
         self._input_ended.set()
         if self._grace:
             with trio.move_on_after(self._grace):
@@ -199,7 +199,7 @@ class Connection:
             self._outbox.close()
             with trio.move_on_after(OBITUARY_TIME):
                 await self._input_ended.wait()
-            await self._end(f"writing to the peer failed: {exc.__cause__ or exc}")
+            await self._end(f"writing to the peer failed{_because(exc)}")
 
     async def _watch(self) -> None:
         reason = await self.stream.wait_death()
@@ -210,6 +210,13 @@ class Connection:
     async def _end(self, reason: str) -> None:
         if self.peer.closed is None:
             self.peer.close(await self.stream.obituary(reason))
+
+
+def _because(exc: Exception) -> str:
+    if isinstance(exc, trio.ClosedResourceError):
+        return ": the stream was closed at this end"
+    cause = str(exc.__cause__ or exc)
+    return f": {cause}" if cause else ""
 
 
 @asynccontextmanager

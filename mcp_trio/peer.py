@@ -35,6 +35,7 @@ from mcp_trio.protocol import correlation
 from mcp_trio.protocol.correlation import Correlation, unbatch
 from mcp_trio.protocol.errors import INTERNAL_ERROR, MCPError, ProtocolError
 from mcp_trio.wire.jsonrpc import (
+    MAX_BATCH,
     Batch,
     EncodeError,
     ErrorObject,
@@ -54,6 +55,8 @@ logger = logging.getLogger("mcp_trio")
 
 #: Progress that may wait for a slow `on_progress`; beyond it the oldest is dropped.
 PROGRESS_BUFFER = 16
+#: Answers that may wait inside unfinished batches. Beyond it a batch is answered one by one.
+MOST_BATCHED = MAX_BATCH
 #: A timeout that progress extends ends at this many times its length, unless told otherwise.
 CEILING = 10
 
@@ -129,15 +132,17 @@ class _BatchReply:
     """Collects the answers to the requests of one batch, which leave together as one array."""
 
     def __init__(self, size: int) -> None:
+        self.size = size
         self.missing = size
-        self.answers: list[Message] = []
+        self.answers: list[bytes] = []
 
-    def settle(self, answer: Message | None) -> bytes | None:
+    def settle(self, answer: bytes | None) -> bytes | None:
         """Add an answer, or None where a request was cancelled; the frame after the last."""
         self.missing -= 1
         if answer is not None:
             self.answers.append(answer)
-        return encode(Batch(tuple(self.answers))) if not self.missing and self.answers else None
+        done = not self.missing and self.answers
+        return b"[" + b",".join(self.answers) + b"]" if done else None
 
 
 class Call:
@@ -264,6 +269,7 @@ class Peer:
         self._calls: dict[RequestId, Call] = {}
         self._serving: dict[RequestId, IncomingRequest] = {}
         self._deadlines: set[_Deadline] = set()
+        self._batched = 0
         self._people = 0
         self._idle = trio.lowlevel.ParkingLot()
         self._ended = trio.Event()
@@ -441,7 +447,10 @@ class Peer:
     def _feed_batch(self, batch: Batch) -> None:
         allowed = self.batches_allowed
         answers = sum(map(_wants_answer, batch.items)) if allowed else 0
-        reply = _BatchReply(answers) if answers else None
+        together = 0 < answers <= MOST_BATCHED - self._batched
+        reply = _BatchReply(answers) if together else None
+        if reply is not None:
+            self._batched += reply.size
         for item in unbatch(batch, allowed=allowed):
             self._act(self._correlation.receive(item), reply)
 
@@ -465,10 +474,11 @@ class Peer:
             case correlation.Notified(notification):
                 self._notified(notification)
             case correlation.Refused(id, error):
-                answer = ErrorResponse(id, error)
-                frame = encode(answer) if batch is None else batch.settle(answer)
-                if frame is not None:
-                    self._put_or_close(frame)
+                refusal = encode(ErrorResponse(id, error))
+                if batch is None:
+                    self._put_or_close(refusal)
+                else:
+                    self._settle(batch, refusal)
             case correlation.Stray(line, reason, error):
                 self._strayed(line, reason, error)
             case correlation.Late(id):
@@ -477,7 +487,8 @@ class Peer:
     def _cancel(self, id: RequestId) -> None:
         """Cancel a handler; but `initialize` must not be cancelled (basic/cancellation)."""
         incoming = self._serving[id]
-        if incoming.method != "initialize":
+        others_wait = incoming.answered and incoming._batch is not None
+        if incoming.method != "initialize" and not others_wait:
             incoming.scope.cancel()
 
     def _notified(self, notification: Notification) -> None:
@@ -506,14 +517,13 @@ class Peer:
         try:
             with incoming.scope:
                 await self._reply(incoming, await self._answer(incoming))
-        except Exception:  # a handler's nursery may mix its own errors with the cancellation
+        except* Exception:  # a handler's nursery may mix its own errors with the cancellation
             logger.exception("the handler of %s failed while it was cancelled", incoming.method)
         finally:
             del self._serving[incoming.id]
-            if self._correlation.close_incoming(incoming.id) and incoming._batch is not None:
-                frame = incoming._batch.settle(None)
-                if frame is not None:
-                    self._put_or_close(frame)
+            self._correlation.close_incoming(incoming.id)
+            if incoming._batch is not None and not incoming.answered:
+                self._settle(incoming._batch, None)
             self._idle.unpark_all()
 
     async def _answer(self, incoming: IncomingRequest) -> Response | ErrorResponse:
@@ -532,20 +542,34 @@ class Peer:
         if incoming.silenced:  # cancelled after its last checkpoint: it is silent all the same
             return
         incoming.answered = True
-        if incoming._batch is not None:
-            self._correlation.close_incoming(incoming.id)
-            frame = incoming._batch.settle(answer)
-            if frame is not None:
-                await self.put(frame)
-            return
         frame = self._encode_answer(answer)
+        if incoming._batch is not None:
+            await self._reply_in_batch(incoming._batch, frame)
+            return
         try:
             self._outbox.put_nowait(frame)
         except trio.ClosedResourceError:
             pass  # nobody is left to read it
         except trio.WouldBlock:
             await self.put(frame)
-        self._correlation.close_incoming(incoming.id)
+
+    async def _reply_in_batch(self, batch: _BatchReply, answer: bytes) -> None:
+        """Add an answer; the last one waits for room, and so counts as open, for all of them."""
+        frame = batch.settle(answer)
+        if frame is None:
+            return
+        try:
+            await self.put(frame)
+        finally:
+            self._batched -= batch.size
+
+    def _settle(self, batch: _BatchReply, answer: bytes | None) -> None:
+        """Add an answer that must not wait, or None for a request that was cancelled."""
+        frame = batch.settle(answer)
+        if not batch.missing:
+            self._batched -= batch.size
+        if frame is not None:
+            self._put_or_close(frame)
 
     def _encode_answer(self, answer: Response | ErrorResponse) -> bytes:
         try:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from mcp_trio.connection import (
     serve_connection,
 )
 from mcp_trio.exceptions import ConnectionClosed
-from mcp_trio.peer import Closed, IncomingRequest
+from mcp_trio.peer import Closed, Handler, IncomingRequest
 from mcp_trio.testing import memory_pair
 from mcp_trio.wire.jsonrpc import JSONObject, Notification, Request, Response, decode, encode
 
@@ -185,9 +186,9 @@ async def test_cancellation_passes_through_a_private_nursery() -> None:
     assert scope.cancelled_caught
 
 
-async def _serve(stream: FrameStream, **how: Any) -> Closed:
+async def _serve(stream: FrameStream, handle: Handler = _echo, **how: Any) -> Closed:
     return await serve_connection(
-        stream, handle=_echo, on_notification=_ignore, on_open=lambda peer: None, **how
+        stream, handle=handle, on_notification=_ignore, on_open=lambda peer: None, **how
     )
 
 
@@ -229,6 +230,45 @@ async def test_serving_never_raises_for_what_the_peer_does(nursery: trio.Nursery
     await near.aclose()
     with trio.fail_after(5):
         await ended.wait()
+
+
+async def test_handler_whose_cleanup_fails_hurts_nobody_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Errors that a handler's nursery mixes with the cancellation stay in the log, at every end.
+
+    Which task goes first when a connection ends is up to the scheduler: hence the repetition.
+    """
+
+    async def handle(request: IncomingRequest) -> JSONObject:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            try:
+                await trio.sleep_forever()
+            finally:
+                raise ValueError("the cleanup failed")
+
+    for cancelled in [True, False] * 10:
+        near, far = memory_frame_pair()
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(partial(_serve, far, handle, grace=0))
+                await near.send([encode(Request(1, "x"))])
+                await trio.testing.wait_all_tasks_blocked()
+                scope.cancel() if cancelled else await near.aclose()
+    assert "the cleanup failed" in caplog.text
+
+
+@pytest.mark.parametrize("which", ["near", "far"])
+async def test_reason_is_never_empty(which: str) -> None:
+    """Who closes the stream under a connection is told that it was he."""
+    near, far = memory_pair()
+    async with open_connection(_lines(near), handle=_echo, on_notification=_ignore) as connection:
+        await (near if which == "near" else far).aclose()
+        with trio.fail_after(5):
+            closed = await connection.peer.wait_closed()
+    ours = "reading from the peer failed: the stream was closed at this end"
+    assert closed.reason == (ours if which == "near" else "the peer closed the connection")
 
 
 async def test_stream_is_closed_however_the_block_ends() -> None:

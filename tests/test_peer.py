@@ -11,7 +11,7 @@ import trio.testing
 
 from mcp_trio.exceptions import ConnectionClosed, MCPError, ProtocolError, RequestTimeout
 from mcp_trio.outbox import Outbox
-from mcp_trio.peer import Closed, Handler, IncomingRequest, Peer
+from mcp_trio.peer import MOST_BATCHED, Closed, Handler, IncomingRequest, Peer
 from mcp_trio.wire.jsonrpc import (
     Batch,
     ErrorObject,
@@ -430,10 +430,89 @@ async def test_batch_is_answered_as_one_array() -> None:
         rig.peer.feed(_cancel(2))
         [answer] = await rig.sent()
         assert isinstance(answer, Batch)
-        assert [getattr(item, "id", None) for item in answer.items] == [1, 1, 3]
+        assert sorted(getattr(item, "id", 0) for item in answer.items) == [1, 1, 3]
         assert rig.notifications == [Notification("n")]
         rig.peer.feed(Batch((Notification("n"),)))
         assert await rig.sent() == []
+
+
+async def test_result_that_is_no_json_costs_a_batch_nothing_else() -> None:
+    """One answer of a batch that cannot be sent is an error; the others are what they are."""
+
+    async def handle(request: IncomingRequest) -> JSONObject:
+        return {"n": math.nan if request.id == 1 else 2}
+
+    async with open_rig(handle) as rig:
+        rig.peer.batches_allowed = True
+        rig.peer.feed(Batch((Request(1, "x"), Request(2, "x"))))
+        [answer] = await rig.sent()
+        assert isinstance(answer, Batch)
+        assert {type(item) for item in answer.items} == {ErrorResponse, Response}
+
+
+async def test_batches_that_nobody_reads_are_bounded() -> None:
+    """I7: a batch whose answers wait for room counts as open, so such batches do not pile up."""
+
+    async def handle(request: IncomingRequest) -> JSONObject:
+        return {}
+
+    async with open_rig(handle, limit=100, max_in_flight=10) as rig:
+        rig.peer.batches_allowed = True
+        for id in range(1000):
+            rig.peer.feed(Batch((Request(id, "x"),)))
+            await trio.testing.wait_all_tasks_blocked()
+            if rig.peer.closed:
+                break
+            assert len(rig.peer.serving) <= 10
+        assert rig.peer.closed is not None
+        assert "does not read" in rig.peer.closed.reason
+
+
+async def test_batches_that_never_end_are_bounded() -> None:
+    """I7: answers that wait for the last of their batch are bounded; the rest leave alone."""
+
+    async def handle(request: IncomingRequest) -> JSONObject:
+        if request.method == "wait":
+            await trio.sleep_forever()
+        return {}
+
+    async with open_rig(handle) as rig:
+        rig.peer.batches_allowed = True
+        half = MOST_BATCHED // 2
+        for n in (0, half):
+            refused = [Request(n, "x") for _ in range(half - 1)]
+            rig.peer.feed(Batch((Request(n, "wait"), *refused)))
+        assert await rig.sent() == []
+        rig.peer.feed(Batch((Request("a", "x"), Request("b", "x"))))
+        alone = await rig.sent()
+        assert sorted(item.id for item in alone if isinstance(item, Response)) == ["a", "b"]
+        rig.peer.feed(_cancel(0))
+        [answer] = await rig.sent()
+        assert isinstance(answer, Batch)
+        assert len(answer.items) == half - 1
+        rig.peer.feed(Batch((Request("a", "x"), Request("b", "x"))))
+        assert [type(item) for item in await rig.sent()] == [Batch]
+
+
+async def test_cancelling_one_request_of_a_batch_keeps_the_answers_of_the_others() -> None:
+    """A batch that waits for room is sent though the request that was last is cancelled."""
+
+    async def handle(request: IncomingRequest) -> JSONObject:
+        return {}
+
+    async with open_rig(handle, limit=10) as rig:
+        rig.peer.batches_allowed = True
+        rig.peer.feed(Request(0, "x"))
+        await trio.testing.wait_all_tasks_blocked()
+        rig.peer.feed(Batch((Request(1, "x"), Request(2, "x"))))
+        await trio.testing.wait_all_tasks_blocked()
+        [last] = rig.peer.serving
+        rig.peer.feed(_cancel(last.id))
+        await trio.testing.wait_all_tasks_blocked()
+        assert await rig.sent() == [Response(0, {})]
+        [answer] = await rig.sent()
+        assert isinstance(answer, Batch)
+        assert {getattr(item, "id", 0) for item in answer.items} == {1, 2}
 
 
 async def test_batch_is_refused_outside_its_revision() -> None:
