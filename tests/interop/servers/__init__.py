@@ -1,0 +1,13 @@
+"""One server, written once with each implementation, so that tests can be a table.
+
+Each of them offers, under the same names, as far as its library can:
+
+    tools      add, echo, big, steps, wait, cancelled, greet, think, roots, fail, log, touch,
+               grow, die
+    resources  memo://today, memo://{name}
+    prompts    review
+    completion of the prompt's `language` and of the template's `name`
+
+`wait` reports progress once and then waits to be cancelled; `cancelled` says how often that has
+happened, so that a test can see cancellation arrive at the other end.
+"""

@@ -1,0 +1,101 @@
+// The common server, written with npm's @modelcontextprotocol/sdk (1.x), up to 2025-11-25.
+import { McpServer, ResourceTemplate } from "@modelcontextprotocol/sdk/server/mcp.js";
+import { completable } from "@modelcontextprotocol/sdk/server/completable.js";
+import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
+import {
+  SubscribeRequestSchema, UnsubscribeRequestSchema,
+} from "@modelcontextprotocol/sdk/types.js";
+import { z } from "zod";
+
+const LANGUAGES = ["python", "perl", "rust"];
+const NOTES = { today: "write more tests", tomorrow: "run them" };
+const text = (value) => ({ content: [{ type: "text", text: value }] });
+const starting = (known, value, context) => {
+  const values = known.filter((one) => one.startsWith(value ?? ""));
+  return context?.arguments?.code === "reversed" ? values.reverse() : values;
+};
+let stopped = 0;
+
+function progress(extra, params) {
+  const progressToken = extra._meta?.progressToken;
+  if (progressToken === undefined) return undefined;
+  return extra.sendNotification({
+    method: "notifications/progress", params: { progressToken, ...params },
+  });
+}
+
+const server = new McpServer(
+  { name: "kit", version: "1.0", title: "Kit" },
+  { instructions: "For tests.", capabilities: { logging: {}, resources: { subscribe: true } } },
+);
+const tool = (name, inputSchema, run, more = {}) =>
+  server.registerTool(name, { inputSchema, ...more }, run);
+
+tool("add", { a: z.number().int(), b: z.number().int() },
+  async ({ a, b }) => ({ ...text(String(a + b)), structuredContent: { result: a + b } }),
+  { title: "Add", outputSchema: { result: z.number() } });
+tool("echo", { text: z.string() }, async (args) => text(args.text));
+tool("big", { size: z.number().int() }, async ({ size }) => text("x".repeat(size)));
+tool("steps", { count: z.number().int() }, async ({ count }, extra) => {
+  for (let number = 1; number <= count; number++) {
+    await progress(extra, { progress: number, total: count, message: `step ${number}` });
+  }
+  return text(`${count} steps`);
+});
+tool("wait", {}, async (_args, extra) => {
+  const aborted = new Promise((_, reject) => {
+    extra.signal.addEventListener("abort", () => { stopped++; reject(new Error("aborted")); });
+  });
+  await progress(extra, { progress: 1 });
+  await aborted;
+});
+tool("cancelled", {}, async () => text(String(stopped)));
+tool("greet", {}, async () => {
+  const requestedSchema = {
+    type: "object", properties: { name: { type: "string" } }, required: ["name"],
+  };
+  const answer = await server.server.elicitInput({ message: "What is your name?", requestedSchema });
+  return text(answer.action === "accept" ? `Hello, ${answer.content.name}!` : answer.action);
+});
+tool("think", { question: z.string() }, async ({ question }) => {
+  const messages = [{ role: "user", content: { type: "text", text: question } }];
+  const answer = await server.server.createMessage({ messages, maxTokens: 50 });
+  return text(answer.content.text);
+});
+tool("roots", {}, async () =>
+  text((await server.server.listRoots()).roots.map((root) => root.uri).join(" ")));
+tool("fail", { reason: z.string() }, async ({ reason }) => { throw new Error(reason); });
+tool("log", { level: z.string(), text: z.string() }, async (args) => {
+  await server.sendLoggingMessage({ level: args.level, data: args.text, logger: "kit" });
+  return text(args.level);
+});
+tool("touch", { uri: z.string() }, async ({ uri }) => {
+  await server.server.sendResourceUpdated({ uri });
+  return text(uri);
+});
+tool("grow", { name: z.string() }, async ({ name }) => {
+  tool(name, {}, async () => text(name));
+  return text(name);
+});
+tool("die", {}, async () => process.exit(3));
+
+server.registerResource("today", "memo://today", { title: "Today", mimeType: "text/plain" },
+  async (uri) => ({ contents: [{ uri: uri.href, text: NOTES.today, mimeType: "text/plain" }] }));
+const complete = { name: (value, context) => starting(Object.keys(NOTES), value, context) };
+server.registerResource("memo", new ResourceTemplate("memo://{name}", { list: undefined, complete }),
+  { title: "A memo" },
+  async (uri, { name }) =>
+    ({ contents: [{ uri: uri.href, text: NOTES[name] ?? `nothing about ${name}` }] }));
+server.registerPrompt("review", {
+  title: "Review",
+  argsSchema: {
+    code: z.string(),
+    language: completable(z.string().optional(), (value, context) =>
+      starting(LANGUAGES, value, context)),
+  },
+}, ({ code, language = "python" }) => ({
+  messages: [{ role: "user", content: { type: "text", text: `Review this ${language}: ${code}` } }],
+}));
+server.server.setRequestHandler(SubscribeRequestSchema, async () => ({}));
+server.server.setRequestHandler(UnsubscribeRequestSchema, async () => ({}));
+await server.connect(new StdioServerTransport());
