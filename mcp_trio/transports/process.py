@@ -40,6 +40,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import math
 import os
 import subprocess
 import sys
@@ -97,6 +98,7 @@ class ChildProcess:
         self.stderr_ended = self._stderr.ended
         self._group = Group(process)
         self._exited = trio.Event()
+        self._exited_at = math.inf
         self._closing = trio.Event()
         self._attendance = trio.CancelScope(shield=True)  # ended by the ladder, which is bounded
 
@@ -120,13 +122,20 @@ class ChildProcess:
         if not self.exit_status:
             await trio.sleep_forever()
 
+    def was_launcher(self) -> bool:
+        """Whether it exited with 0 a while ago: if the pipes end now, that was another's end."""
+        return self.exit_status == 0 and trio.current_time() - self._exited_at > OBITUARY
+
     async def settle(self) -> None:
         """Wait for what there is to know about a child that is gone, half a second at most.
 
-        That is its exit status and the rest of its stderr, which a descendant may hold open.
+        That is its exit status and the rest of its stderr, which a descendant may hold open. One
+        that has been dead for longer has had that time.
         """
-        with trio.move_on_after(OBITUARY):
+        with trio.move_on_after(OBITUARY) as scope:
             await self._exited.wait()
+            if self.exit_status:
+                scope.deadline = min(scope.deadline, self._exited_at + OBITUARY)
             await self.stderr_ended.wait()
 
     # The tasks behind the shield.
@@ -144,6 +153,7 @@ class ChildProcess:
     async def _watch(self) -> None:
         await self._group.wait_leader()
         self._note_exit()
+        self._exited_at = trio.current_time()
         self._exited.set()
 
     def _note_exit(self) -> None:

@@ -32,12 +32,14 @@ class ChildStream(LineStream):
         return self._ending()
 
     async def obituary(self, reason: str) -> Closed:
+        launched = self._child.was_launcher()
         await self._child.settle()
-        if self._child.exit_status is None:
+        status = None if launched else self._child.exit_status  # a launcher's is not the server's
+        if status is None:
             reason = f"{reason} ({self._command})"
         elif reason != self._ending():
             reason = f"{reason}: {self._ending()}"
-        return Closed(reason, self._child.exit_status, self._child.stderr_tail)
+        return Closed(reason, status, self._child.stderr_tail)
 
     async def aclose(self) -> None:
         await trio.lowlevel.checkpoint()

@@ -59,6 +59,30 @@ async def test_obituary(script: str, status: int | None, says: str) -> None:
     assert closed.stderr_tail == ("no ***\n" if status == 3 else "")
 
 
+async def test_obituary_of_a_launched_server() -> None:
+    """The status of a launcher that went long ago says nothing of the server; its words do."""
+    async with open_stdio(shell("{ sleep 0.7; echo bye >&2; exit 3; } &")) as (stream, child):
+        with trio.fail_after(5):
+            assert await child.wait() == 0
+            assert await stream.receive() == []
+            closed = await stream.obituary("the pipe ended")
+    assert closed.exit_status is None
+    assert closed.reason == "the pipe ended (sh)"
+    assert closed.stderr_tail == "bye\n"
+
+
+async def test_obituary_with_an_heir() -> None:
+    """A dead server's last words are waited for from its death on, and not once more after."""
+    async with open_stdio(shell("sleep 30 & echo no >&2; exit 3")) as (stream, _):
+        with trio.fail_after(5):
+            reason = await stream.wait_death()
+            await trio.sleep(0.4)
+        began = trio.current_time()
+        closed = await stream.obituary(reason)
+        assert trio.current_time() - began < 0.35
+    assert (closed.exit_status, closed.stderr_tail) == (3, "no\n")
+
+
 async def test_wait_death() -> None:
     """Death is told even while a descendant holds stdout, once, and not of a launcher."""
     async with open_stdio(shell("sleep 30 & kill -TERM $$")) as (stream, _):
