@@ -55,6 +55,23 @@ def open_send_stream(fd: int, name: str) -> DescriptorSendStream:
     return DescriptorSendStream(_open(fd, os.O_WRONLY, f"{name} is not open for writing"), name)
 
 
+if sys.platform != "win32":
+
+    def adopt_receive_stream(stream: trio.lowlevel.FdStream, name: str) -> DescriptorReceiveStream:
+        """The same pipe with fewer trips through the event loop; `stream` is not used any more."""
+        fd = stream.fileno()
+        return DescriptorReceiveStream(
+            _Polled(fd, partial(os.read, fd), partial(os.write, fd), stream.close), name
+        )
+
+    def adopt_send_stream(stream: trio.lowlevel.FdStream, name: str) -> DescriptorSendStream:
+        """As `adopt_receive_stream`."""
+        fd = stream.fileno()
+        return DescriptorSendStream(
+            _Polled(fd, partial(os.read, fd), partial(os.write, fd), stream.close), name
+        )
+
+
 class _DescriptorStream(trio.abc.AsyncResource):
     def __init__(self, descriptor: _Polled | _Threaded, name: str) -> None:
         self._descriptor = descriptor
@@ -96,6 +113,9 @@ class DescriptorSendStream(_DescriptorStream, trio.abc.SendStream):
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Write all of `data`, waiting while the other side does not read.
+
+        What can be written at once is, without a trip through the event loop: who writes frames
+        one after the other waits for the next one anyway.
 
         Raises trio.BrokenResourceError if nobody can read it any more (or writing fails
         otherwise), trio.ClosedResourceError if this stream is closed before or meanwhile. When
@@ -166,11 +186,21 @@ class _Polled:
     _read: Callable[[int], bytes]
     _write: Callable[[memoryview], int]
     _release: Callable[[], None]
+    _drained: bool = attrs.field(default=False, init=False)
 
     async def read(self, max_bytes: int) -> bytes:
-        return await self._when_ready(self._read, max_bytes, trio.lowlevel.wait_readable)
+        # A short read has emptied the pipe: trying again at once would only fail with EAGAIN.
+        self._check_open()
+        if self._drained:
+            await trio.lowlevel.wait_readable(self._fd)
+        else:
+            await trio.lowlevel.checkpoint()
+        data = await self._when_ready(self._read, max_bytes, trio.lowlevel.wait_readable)
+        self._drained = len(data) < max_bytes
+        return data
 
     async def write(self, data: memoryview) -> int:
+        await trio.lowlevel.checkpoint_if_cancelled()
         return await self._when_ready(self._write, data, trio.lowlevel.wait_writable)
 
     async def wait_writable(self) -> None:
@@ -180,22 +210,13 @@ class _Polled:
     async def _when_ready(
         self, call: Callable[[A], T], argument: A, ready: Callable[[int], Awaitable[None]]
     ) -> T:
-        """Call now, else whenever `ready`. Once a call has had its effect, no cancellation can
-        lose it; and waiting is checkpoint enough."""
-        self._check_open()
-        await trio.lowlevel.checkpoint_if_cancelled()
-        try:
-            result = call(argument)
-        except BlockingIOError:
-            pass
-        else:
-            await trio.lowlevel.cancel_shielded_checkpoint()
-            return result
+        """Call now, else whenever `ready`. What a call has done, no cancellation can lose."""
         while True:
-            await ready(self._fd)
             self._check_open()  # closed between the wake-up and our turn: the number may be reused
-            with contextlib.suppress(BlockingIOError):
+            try:
                 return call(argument)
+            except BlockingIOError:
+                await ready(self._fd)
 
     def _check_open(self) -> None:
         if self._fd < 0:

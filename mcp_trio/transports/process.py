@@ -53,9 +53,9 @@ from mcp_trio.transports.child_stderr import ChildStderr
 from mcp_trio.transports.parameters import StdioParameters, default_environment
 
 if sys.platform == "win32":
-    from mcp_trio.transports.windows import Group, spawn
+    from mcp_trio.transports.windows import Group, spawn, streams_of
 else:
-    from mcp_trio.transports.posix import Group, spawn
+    from mcp_trio.transports.posix import Group, spawn, streams_of
 
 __all__ = ["ChildProcess", "StdioParameters", "default_environment", "open_process"]
 
@@ -85,10 +85,7 @@ class ChildProcess:
     """
 
     def __init__(self, parameters: StdioParameters, process: trio.Process) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self.stdin = process.stdin
-        self.stdout = process.stdout
+        self.stdin, self.stdout = streams_of(process)
         self.pid = process.pid
         self.exit_status: int | None = None
         self.established = False

@@ -289,6 +289,12 @@ if sys.platform == "win32":
         program = find_program(parameters.command, env["PATH"], cwd)
         return command_line(program, parameters.args, env)
 
+    def streams_of(process: trio.Process) -> tuple[trio.abc.SendStream, trio.abc.ReceiveStream]:
+        """The child's stdin and stdout."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        return process.stdin, process.stdout
+
     async def spawn(parameters: StdioParameters, env: dict[str, str], stderr: int) -> trio.Process:
         """Start the child without a console window.
 
