@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from mcp_trio.connection import FrameStream, serve_connection
-from mcp_trio.peer import Closed, Peer, sole_exception
+from mcp_trio.peer import Closed, Peer
 from mcp_trio.protocol.methods import METHODS
 from mcp_trio.server.calling import is_coroutine_function
 from mcp_trio.server.lifecycle import changing_lists
@@ -142,8 +142,7 @@ def run(server: "Server") -> None:
         caught = trio.run(_run_until_signal, server)
     except BaseException as exc:
         if not _is_interrupt(exc):
-            cause = sole_exception(exc)  # the group around it is ours
-            raise cause from cause.__cause__
+            raise
         caught = signal.SIGINT  # before we listened for it, or for the second time
     if caught is not None:
         sys.exit(128 + caught)

@@ -311,9 +311,10 @@ async def test_middleware_may_ask(server: Server) -> None:
         await ctx.list_roots("sure")
         return await proceed(params)
 
+    server.add_tool(lambda: 1, name="plain")
     async with open_raw(server) as raw:
         capabilities: dict[str, Any] = {keys.CLIENT_CAPABILITIES: {"roots": {}}}
-        answer = await raw.modern("tools/call", {"name": "version"}, **capabilities)
+        answer = await raw.modern("tools/call", {"name": "plain"}, **capabilities)
         assert [*answer["result"]["inputRequests"]] == ["sure"]
 
 

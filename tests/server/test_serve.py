@@ -1,6 +1,7 @@
 """Serving: streams, stdio, lifespans, notifications, and how all of it ends."""
 
 import json
+import select
 import signal
 import subprocess
 import sys
@@ -412,3 +413,29 @@ def test_failure_to_start_is_told_plainly() -> None:
     assert process.returncode == 1
     assert b"standard input" in err
     assert b"ExceptionGroup" not in err
+
+
+def test_broken_output_ends_quietly() -> None:
+    """A client that stops reading and goes leaves a server that ends without a word."""
+    with start("server.run()") as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        tell(process, HELLO)
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=20) == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="starts its server through a shell")
+def test_watched_parent() -> None:
+    """With watch_parent, the death of the parent ends a server whose input stays open."""
+    body = "trio.run(lambda: server.serve_stdio(watch_parent=True))"
+    before = '"$@" <&3 & exec sleep 60;'
+    with start(f"import trio\n{body}", before=f"exec 3<&0; {before}") as process:
+        tell(process, HELLO)
+        assert read(process.stdout)
+        process.kill()
+        assert process.stdout is not None
+        ended, _, _ = select.select([process.stdout], [], [], 20)
+        assert ended
+        assert read(process.stdout) == b""  # its end: the server held it open
