@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from mcp_trio.client.events import ResourcesChanged as ResourcesChanged
     from mcp_trio.client.events import ResourceUpdated as ResourceUpdated
     from mcp_trio.client.events import ToolsChanged as ToolsChanged
+    from mcp_trio.exceptions import AuthorizationRequired as AuthorizationRequired
     from mcp_trio.exceptions import ConnectionClosed as ConnectionClosed
     from mcp_trio.exceptions import MCPError as MCPError
     from mcp_trio.exceptions import ProtocolError as ProtocolError
     from mcp_trio.exceptions import RequestTimeout as RequestTimeout
+    from mcp_trio.exceptions import TransportError as TransportError
     from mcp_trio.exceptions import UnsupportedProtocolVersion as UnsupportedProtocolVersion
     from mcp_trio.protocol.types import *  # noqa: F403 (all of them, for type checkers)
     from mcp_trio.server.app import Server as Server
@@ -45,6 +47,7 @@ _HOMES = {
     "Accepted": "server.questions",
     "Alias": "server.hints",
     "Audio": "server.media",
+    "AuthorizationRequired": "exceptions",
     "CacheHint": "server.dispatch",
     "CannotAsk": "server.asking",
     "Client": "client.client",
@@ -69,6 +72,7 @@ _HOMES = {
     "SubscriptionBus": "server.bus",
     "StdioParameters": "transports.parameters",
     "ToolError": "server.tools",
+    "TransportError": "exceptions",
     "ToolsChanged": "client.events",
     "UnsupportedProtocolVersion": "exceptions",
     "open_client": "client.client",

@@ -9,10 +9,12 @@ import trio
 from mcp_trio.protocol.errors import MCPError, ProtocolError, UnsupportedProtocolVersion
 
 __all__ = [
+    "AuthorizationRequired",
     "ConnectionClosed",
     "MCPError",
     "ProtocolError",
     "RequestTimeout",
+    "TransportError",
     "UnsupportedProtocolVersion",
 ]
 
@@ -38,9 +40,36 @@ class ConnectionClosed(Exception):
         tail = self.stderr_tail.strip()
         return f"{self.reason}{status}{f'; stderr: {tail}' if tail else ''}"
 
-    def fresh(self) -> "ConnectionClosed":
-        """A copy without a traceback, so that each waiting call raises an instance of its own."""
-        return type(self)(*self.args)
+
+class TransportError(Exception):
+    """One exchange failed in what carries the messages; the connection may go on.
+
+    Args:
+        reason: one sentence that says what failed, and where.
+        status: the HTTP status, if there was one.
+    """
+
+    def __init__(self, reason: str, status: int | None = None) -> None:
+        super().__init__(reason, status)
+        self.reason = reason
+        self.status = status
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class AuthorizationRequired(TransportError):
+    """The server wants to know who asks (HTTP 401), or does not allow it to who asked (403).
+
+    Args:
+        reason: one sentence that says what failed, and where.
+        status: 401 or 403.
+        challenge: the WWW-Authenticate header, which says how to be authorized.
+    """
+
+    def __init__(self, reason: str, status: int | None = None, challenge: str = "") -> None:
+        super().__init__(reason, status)
+        self.challenge = challenge
 
 
 class RequestTimeout(trio.TooSlowError):

@@ -6,11 +6,38 @@ since one frame may be a hundred bytes and the next one a hundred megabytes.
 """
 
 import math
+from typing import Protocol
 
 import trio
 
+from mcp_trio.wire.jsonrpc import RequestId
+
 #: Bytes that may wait for the writer before senders have to wait too.
 OUTBOX_LIMIT = 4 * 1024 * 1024
+
+
+class Outgoing(Protocol):
+    """Takes the frames that a peer sends: an `Outbox` where all go the same way, something else
+    where each goes its own.
+
+    `related` is the id of the incoming request that a frame belongs to: its answer, its progress,
+    what its handler asks. It is None for all other frames. `exempt` frames are goodbyes, for
+    which there is always room.
+    """
+
+    def put_nowait(
+        self, frame: bytes, *, related: RequestId | None = None, exempt: bool = False
+    ) -> None:
+        """Take a frame; `trio.WouldBlock` without room, `trio.ClosedResourceError` at the end."""
+
+    async def put(self, frame: bytes, *, related: RequestId | None = None) -> None:
+        """Take a frame, waiting for room first; `trio.ClosedResourceError` at the end."""
+
+    async def flush(self) -> None:
+        """Wait until everything that was taken is written, or cannot be any more."""
+
+    def close(self) -> None:
+        """Take nothing more."""
 
 
 class Outbox:
@@ -27,8 +54,10 @@ class Outbox:
         self._send, self._receive = trio.open_memory_channel[bytes](math.inf)
         self._changed = trio.lowlevel.ParkingLot()
 
-    def put_nowait(self, frame: bytes, *, exempt: bool = False) -> None:
-        """Queue a frame.
+    def put_nowait(
+        self, frame: bytes, *, related: RequestId | None = None, exempt: bool = False
+    ) -> None:
+        """Queue a frame, whatever it is related to.
 
         `exempt` frames pass a full queue. They are the cancellations: each follows a request
         that was accepted before, so those requests bound their number.
@@ -44,7 +73,7 @@ class Outbox:
         self._waiting_bytes += len(frame)
         self._send.send_nowait(frame)
 
-    async def put(self, frame: bytes) -> None:
+    async def put(self, frame: bytes, *, related: RequestId | None = None) -> None:
         """Queue a frame, waiting for room first if there is none.
 
         Cancelled while it waits, it has queued nothing.

@@ -30,7 +30,7 @@ import attrs
 import trio
 
 from mcp_trio.exceptions import ConnectionClosed, RequestTimeout
-from mcp_trio.outbox import Outbox
+from mcp_trio.outbox import Outgoing
 from mcp_trio.protocol import correlation
 from mcp_trio.protocol.correlation import Correlation, unbatch
 from mcp_trio.protocol.errors import INTERNAL_ERROR, MCPError, ProtocolError
@@ -119,13 +119,17 @@ class IncomingRequest:
         if self.silenced:
             await trio.lowlevel.checkpoint()
         else:
-            await self.peer.notify(method, params)
+            await self.peer.notify(method, params, related=self.id)
 
     async def request(
         self, method: str, params: JSONObject | None = None, *, timeout: float | None = None
     ) -> JSONObject:
         """Ask the other side something while answering this request (legacy revisions only)."""
-        return await self.peer.request(method, params, timeout=timeout)
+        return await self.peer.request(method, params, timeout=timeout, related=self.id)
+
+
+#: What comes for a call of ours: progress, its answer, or the reason why there will be none.
+_Arrival = JSONObject | Response | ErrorResponse | Malformed | Closed | Exception
 
 
 class _BatchReply:
@@ -148,15 +152,16 @@ class _BatchReply:
 class Call:
     """A request of ours, from the moment it has an id; made by `Peer.call`."""
 
-    def __init__(self, peer: "Peer", id: RequestId, method: str) -> None:
+    def __init__(self, peer: "Peer", id: RequestId, method: str, related: RequestId | None) -> None:
         self.id = id
         self.method = method
+        self.related = related
         self.sent = False
         self._peer = peer
         self._frame = b""
-        self._arrived, self._events = trio.open_memory_channel[
-            JSONObject | Response | ErrorResponse | Malformed | Closed
-        ](PROGRESS_BUFFER)
+        channel: tuple[trio.MemorySendChannel[_Arrival], trio.MemoryReceiveChannel[_Arrival]]
+        channel = trio.open_memory_channel(PROGRESS_BUFFER)
+        self._arrived, self._events = channel
 
     async def send(self) -> None:
         """Hand the request to the writer.
@@ -166,7 +171,7 @@ class Call:
         """
         if self._peer.input_ended is not None:
             raise self._peer.input_ended.error()
-        await self._peer.put(self._frame)
+        await self._peer.put(self._frame, related=self.related)
         self.sent = True
 
     async def result(self, on_progress: ProgressCallback | None = None) -> JSONObject:
@@ -189,12 +194,14 @@ class Call:
                     raise ProtocolError(f"{text}: {reason}")
                 case Closed():
                     raise event.error()
+                case Exception():
+                    raise event
                 case dict() if on_progress is not None:
                     returned = on_progress(event)
                     if inspect.isawaitable(returned):
                         await returned
 
-    def _deliver(self, event: JSONObject | Response | ErrorResponse | Malformed | Closed) -> None:
+    def _deliver(self, event: "_Arrival") -> None:
         try:
             self._arrived.send_nowait(event)
         except trio.WouldBlock:  # a slow reader of progress: the oldest gives way
@@ -248,7 +255,7 @@ class Peer:
     def __init__(
         self,
         nursery: trio.Nursery,
-        outbox: Outbox,
+        outbox: Outgoing,
         *,
         handle: Handler,
         on_notification: Callable[[Notification], None],
@@ -285,6 +292,7 @@ class Peer:
         timeout: float | None = None,
         max_timeout: float | None = None,
         cancel_notice: bool = True,
+        related: RequestId | None = None,
     ) -> JSONObject:
         """Ask the other side, and wait for its result.
 
@@ -297,6 +305,7 @@ class Peer:
                 in order, all before the result. What it raises leaves this call and cancels it.
             timeout: Seconds; each progress notification starts them anew.
             max_timeout: Seconds that no progress extends; ten times `timeout` by default.
+            related: The request of the other side on whose behalf this is asked.
 
         Raises:
             MCPError: The other side answered with an error.
@@ -306,7 +315,11 @@ class Peer:
             EncodeError: The params cannot be sent as JSON.
         """
         call_context = self.call(
-            method, params, progress=on_progress is not None, cancel_notice=cancel_notice
+            method,
+            params,
+            progress=on_progress is not None,
+            cancel_notice=cancel_notice,
+            related=related,
         )
         with call_context as call:
             if timeout is None:
@@ -331,6 +344,7 @@ class Peer:
         progress: bool = False,
         cancel_notice: bool = True,
         endable: bool = False,
+        related: RequestId | None = None,
     ) -> Iterator[Call]:
         """Prepare a request and own it for the length of a block.
 
@@ -339,7 +353,7 @@ class Peer:
         cancellation; `result` then returns an empty object.
         """
         id = self._correlation.open_outgoing(endable=endable)
-        call = self._calls[id] = Call(self, id, method)
+        call = self._calls[id] = Call(self, id, method, related)
         try:
             if progress:
                 params = dict(params or {})
@@ -350,7 +364,7 @@ class Peer:
             del self._calls[id]
             if self._correlation.abandon_outgoing(id) and cancel_notice and call.sent:
                 goodbye = Notification("notifications/cancelled", {"requestId": id})
-                self._put_exempt(encode(goodbye))
+                self._put_exempt(encode(goodbye), related)
 
     def post(self, method: str, params: JSONObject | None = None) -> None:
         """Ask something and not wait for the answer, which is dropped when it comes.
@@ -361,14 +375,28 @@ class Peer:
         self._correlation.abandon_outgoing(id)
         self._put_exempt(encode(Request(id, method, params)))
 
-    async def notify(self, method: str, params: JSONObject | None = None) -> None:
-        """Send a notification.
+    async def notify(
+        self,
+        method: str,
+        params: JSONObject | None = None,
+        *,
+        related: RequestId | None = None,
+    ) -> None:
+        """Send a notification; `related` as for `request`.
 
         Raises:
             ConnectionClosed: The connection has ended.
             EncodeError: The params cannot be sent as JSON.
         """
-        await self.put(encode(Notification(method, params)))
+        await self.put(encode(Notification(method, params)), related=related)
+
+    def fail(self, id: RequestId, error: Exception) -> None:
+        """Let one of our calls raise `error`: what carries the messages could not carry this one.
+
+        The connection goes on. Nothing happens if the call has ended already.
+        """
+        if self._correlation.abandon_outgoing(id) and (call := self._calls.get(id)) is not None:
+            call._deliver(error)
 
     @contextmanager
     def person_answering(self) -> Iterator[None]:
@@ -405,33 +433,33 @@ class Peer:
 
     # Sending
 
-    async def put(self, frame: bytes) -> None:
+    async def put(self, frame: bytes, *, related: RequestId | None = None) -> None:
         """Hand an encoded frame to the writer, waiting for room.
 
         Raises:
             ConnectionClosed: The connection has ended.
         """
         try:
-            await self._outbox.put(frame)
+            await self._outbox.put(frame, related=related)
         except trio.ClosedResourceError:
             # The writer failed. Why, the owner of the connection is just finding out.
             await self._ended.wait()
             assert self.closed is not None
             raise self.closed.error() from None
 
-    def _put_or_close(self, frame: bytes) -> None:
+    def _put_or_close(self, frame: bytes, related: RequestId | None = None) -> None:
         """Send what must not wait; a peer that asks on but does not read is given up."""
         try:
-            self._outbox.put_nowait(frame)
+            self._outbox.put_nowait(frame, related=related)
         except trio.ClosedResourceError:
             pass  # the end of the connection is on its way
         except trio.WouldBlock:
             self.close(Closed("the peer keeps sending requests but does not read the answers"))
 
-    def _put_exempt(self, frame: bytes) -> None:
+    def _put_exempt(self, frame: bytes, related: RequestId | None = None) -> None:
         """Send a goodbye, for which there is always room, unless nobody is left to tell."""
         with suppress(trio.ClosedResourceError):
-            self._outbox.put_nowait(frame, exempt=True)
+            self._outbox.put_nowait(frame, related=related, exempt=True)
 
     # Receiving
 
@@ -476,9 +504,9 @@ class Peer:
             case correlation.Refused(id, error):
                 refusal = encode(ErrorResponse(id, error))
                 if batch is None:
-                    self._put_or_close(refusal)
+                    self._put_or_close(refusal, id)
                 else:
-                    self._settle(batch, refusal)
+                    self._settle(batch, refusal, id)
             case correlation.Stray(line, reason, error):
                 self._strayed(line, reason, error)
             case correlation.Late(id):
@@ -523,7 +551,7 @@ class Peer:
             del self._serving[incoming.id]
             self._correlation.close_incoming(incoming.id)
             if incoming._batch is not None and not incoming.answered:
-                self._settle(incoming._batch, None)
+                self._settle(incoming._batch, None, incoming.id)
             self._idle.unpark_all()
 
     async def _answer(self, incoming: IncomingRequest) -> Response | ErrorResponse:
@@ -544,32 +572,32 @@ class Peer:
         incoming.answered = True
         frame = self._encode_answer(answer)
         if incoming._batch is not None:
-            await self._reply_in_batch(incoming._batch, frame)
+            await self._reply_in_batch(incoming._batch, frame, incoming.id)
             return
         try:
-            self._outbox.put_nowait(frame)
+            self._outbox.put_nowait(frame, related=incoming.id)
         except trio.ClosedResourceError:
             pass  # nobody is left to read it
         except trio.WouldBlock:
-            await self.put(frame)
+            await self.put(frame, related=incoming.id)
 
-    async def _reply_in_batch(self, batch: _BatchReply, answer: bytes) -> None:
+    async def _reply_in_batch(self, batch: _BatchReply, answer: bytes, related: RequestId) -> None:
         """Add an answer; the last one waits for room, and so counts as open, for all of them."""
         frame = batch.settle(answer)
         if frame is None:
             return
         try:
-            await self.put(frame)
+            await self.put(frame, related=related)
         finally:
             self._batched -= batch.size
 
-    def _settle(self, batch: _BatchReply, answer: bytes | None) -> None:
+    def _settle(self, batch: _BatchReply, answer: bytes | None, related: RequestId) -> None:
         """Add an answer that must not wait, or None for a request that was cancelled."""
         frame = batch.settle(answer)
         if not batch.missing:
             self._batched -= batch.size
         if frame is not None:
-            self._put_or_close(frame)
+            self._put_or_close(frame, related)
 
     def _encode_answer(self, answer: Response | ErrorResponse) -> bytes:
         try:

@@ -105,14 +105,6 @@ def test_messages_say_what_is_wrong() -> None:
     assert str(RequestTimeout("tools/call", 1.5)) == "tools/call had no answer within 1.5 s"
 
 
-def test_a_closed_connection_is_raised_anew() -> None:
-    """One exception raised in several tasks collects all their tracebacks."""
-    closed = ConnectionClosed("gone", -9, "tail")
-    fresh = closed.fresh()
-    assert fresh is not closed
-    assert fresh.args == closed.args
-
-
 def test_a_timeout_is_trios() -> None:
     """Programs that catch trio.TooSlowError catch ours."""
     assert issubclass(RequestTimeout, trio.TooSlowError)
