@@ -5,6 +5,8 @@ nothing is open until one of the `serve_*` methods is awaited, and any number of
 the same time, each for its own clients.
 """
 
+import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -415,9 +417,12 @@ class Server:
         SIGTERM and SIGINT (Ctrl-C) cancel it and end the process with status 143 or 130, without
         a traceback. It returns when standard input has ended.
         """
-        from mcp_trio.server.serving import run
+        try:
+            from mcp_trio.server.serving import run
 
-        run(self)
+            run(self)
+        except KeyboardInterrupt:  # while there was nobody yet, or no longer, to turn it into more
+            sys.exit(128 + signal.SIGINT)
 
 
 @attrs.frozen

@@ -5,6 +5,7 @@ milliseconds and speaks just enough of the protocol to be trusted. `fake` puts `
 of such a script; `genuine` is the command of a program around a real server.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -78,7 +79,7 @@ def serve(tool):
 
 def fake(script: str, *arguments: str, **options: Any) -> StdioParameters:
     """A server made of `PRELUDE` and a script."""
-    options = {"stderr": "capture", "eof_grace": 0.5, "term_grace": 0.5} | options
+    options = {"stderr": "capture", "eof_grace": 0.5, "term_grace": 0.5, **options}
     return StdioParameters(
         sys.executable, ["-S", "-E", "-c", PRELUDE + script, *arguments], **options
     )
@@ -93,15 +94,18 @@ def genuine(body: str) -> list[str]:
 @contextmanager
 def started(command: list[str], **options: Any) -> Iterator["subprocess.Popen[bytes]"]:
     """A process with three pipes, which does not outlive the block."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, **(pipes | options)) as process:
+    pipe = subprocess.PIPE
+    options = {"stdin": pipe, "stdout": pipe, "stderr": pipe, **options}
+    process: subprocess.Popen[bytes]
+    with subprocess.Popen(command, **options) as process:
         try:
             yield process
         finally:
             process.kill()
-            for pipe in (process.stdin, process.stdout, process.stderr):
-                if pipe is not None and not pipe.closed:
-                    pipe.close()
+            for file in (process.stdin, process.stdout, process.stderr):
+                if file is not None:
+                    with contextlib.suppress(BrokenPipeError):  # what was not flushed is lost
+                        file.close()
 
 
 def running(pid: int) -> bool:
