@@ -13,7 +13,8 @@ from mcp_trio.cli.forms import Questions
 from mcp_trio.cli.screen import Screen
 from mcp_trio.cli.targets import Target
 from mcp_trio.cli.untrusted import one_line
-from mcp_trio.client.client import CONNECT_TIMEOUT, PROBE_TIMEOUT, Client, open_client
+from mcp_trio.client.client import Client, open_client
+from mcp_trio.client.options import CONNECT_TIMEOUT, PROBE_TIMEOUT
 from mcp_trio.exceptions import ConnectionClosed, MCPError, ProtocolError, RequestTimeout
 
 T = TypeVar("T")

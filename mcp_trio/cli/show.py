@@ -210,8 +210,8 @@ def _said(result: CallToolResult) -> bool:
     """Whether the text of a result says already what its structured content says."""
     structured = result.structured_content
     said = [structured]
-    if isinstance(structured, dict) and structured.keys() == {"result"}:
-        said.append(structured["result"])
+    if isinstance(structured, dict) and len(structured) == 1:
+        said.extend(structured.values())  # a text, put into an object as these have to be
     texts = [block.text for block in result.content if isinstance(block, TextContent)]
     return any(text == value or _parsed(text) == value for text in texts for value in said)
 

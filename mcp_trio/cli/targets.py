@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import attrs
 import click
@@ -109,15 +109,43 @@ def check_object(word: str) -> None:
             f"{word!r} is no target: write module:server or path.py:server{hint}, "
             "demo, or -- COMMAND ARGS..."
         )
-    if where.endswith(".py") and not Path(where).is_file():
-        raise click.UsageError(f"{word!r}: there is no file {where!r}.")
+    if where.endswith(".py"):
+        if not Path(where).is_file():
+            raise click.UsageError(f"{word!r}: there is no file {where!r}.")
+    elif not _exists(where):
+        raise click.UsageError(f"{word!r}: there is no module {where!r} here or on Python's path.")
+
+
+def _exists(module: str) -> bool:
+    """Whether there is such a module, as far as that is known without importing anything."""
+    _look_here()
+    try:
+        return importlib.util.find_spec(module.partition(".")[0]) is not None
+    except ValueError:
+        return False
+
+
+def _look_here() -> None:
+    """Let modules be found in the current folder, as `python -m` does."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+
+
+class NotLoaded(click.ClickException):
+    """A server object cannot be had; the message says why."""
+
+    exit_code = 2
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"mcp-trio: {self.message}", file=file or sys.stderr)
 
 
 def load_server(word: str) -> "Server":
     """The `Server` object that a word names.
 
     Raises:
-        click.UsageError: There is none; what its own code raised is printed before.
+        NotLoaded: There is none; what its own code raised is printed before.
+        click.UsageError: The word does not name one.
     """
     from mcp_trio.server.app import Server
 
@@ -127,10 +155,10 @@ def load_server(word: str) -> "Server":
     try:
         found = reduce(getattr, name.split("."), module)
     except AttributeError:
-        raise click.UsageError(f"{word!r}: there is no {name!r} in {where}.") from None
+        raise NotLoaded(f"{word!r}: there is no {name!r} in {where}.") from None
     if not isinstance(found, Server):
         kind = type(found).__name__
-        raise click.UsageError(f"{word!r} is an object of type {kind}, not a mcp_trio.Server.")
+        raise NotLoaded(f"{word!r} is an object of type {kind}, not a mcp_trio.Server.")
     return found
 
 
@@ -138,14 +166,11 @@ def _import(word: str, where: str) -> ModuleType:
     try:
         if where.endswith(".py"):
             return _import_file(Path(where))
-        sys.path.insert(0, os.getcwd())
+        _look_here()
         return importlib.import_module(where)
-    except ModuleNotFoundError as exc:
-        if exc.name is not None and f"{where}.".startswith(f"{exc.name}."):
-            raise click.UsageError(f"{word!r}: there is no module {exc.name!r}.") from None
-        raise _failed(word, exc) from exc
     except Exception as exc:
-        raise _failed(word, exc) from exc
+        traceback.print_exc()
+        raise NotLoaded(f"{word!r} cannot be loaded: {type(exc).__name__}: {exc}") from exc
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -159,8 +184,3 @@ def _import_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
-
-
-def _failed(word: str, exc: Exception) -> click.UsageError:
-    traceback.print_exc()
-    return click.UsageError(f"{word!r} cannot be loaded: {type(exc).__name__}: {exc}")
