@@ -454,7 +454,10 @@ class Peer:
         except trio.ClosedResourceError:
             pass  # the end of the connection is on its way
         except trio.WouldBlock:
-            self.close(Closed("the peer keeps sending requests but does not read the answers"))
+            closed = Closed("the peer keeps sending requests but does not read the answers")
+            if self.closed is None:
+                logger.warning("a connection is given up: %s", closed.reason)
+            self.close(closed)
 
     def _put_exempt(self, frame: bytes, related: RequestId | None = None) -> None:
         """Send a goodbye, for which there is always room, unless nobody is left to tell."""
