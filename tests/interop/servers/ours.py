@@ -1,6 +1,6 @@
 """The common server, written with this project; and more, for what only some clients can see.
 
-Its one argument, if given, is a file in which it leaves a note when it has ended by itself.
+Its one argument, if given, is a file for its process id and, at the end, whether it got there.
 """
 
 import os
@@ -64,9 +64,10 @@ async def big(size: int) -> str:
 
 
 @server.tool()
-async def steps(count: int, ctx: Context) -> str:
+async def steps(count: int, ctx: Context, pause: float = 0) -> str:
     for number in range(1, count + 1):
         await ctx.report_progress(number, total=count, message=f"step {number}")
+    await trio.sleep(pause)
     return f"{count} steps"
 
 
@@ -212,6 +213,9 @@ async def languages(typed: str, arguments: dict[str, str]) -> list[str]:
 
 
 if __name__ == "__main__":
+    notes = [Path(argument) for argument in sys.argv[1:]]
+    for path in notes:
+        path.write_text(str(os.getpid()))
     server.run()
-    for path in sys.argv[1:]:
-        Path(path).write_text("ended by itself")
+    for path in notes:
+        path.write_text(f"{os.getpid()} ended by itself")

@@ -1,0 +1,370 @@
+"""The clients of others and our server: each does the same steps, in each era that it has.
+
+The clients are programs (`tests.interop.clients`) that are told what to do and print what they saw.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from tests import peers
+
+REPOSITORY = Path(__file__).parents[2]
+CLIENTS = Path(__file__).parent / "clients"
+SERVER = Path(__file__).parent / "servers" / "ours.py"
+UNUSUAL = "U+2028 \u2028, U+0085 \x85, a tab \t, CRLF \r\n, NUL \x00, \u00e9 and \U0001f600"
+TODAY = "memo://today"
+TOOLS_CHANGED = {"notifications/tools/list_changed", "ToolsListChanged"}
+
+JSON = Any
+
+
+@attrs.frozen
+class Foreign:
+    """A client in one mode, and what is particular about it."""
+
+    name: str
+    mode: str
+    argv: Callable[[], list[str]]
+    version: str
+    #: What it makes of -32002, the code that 2025-11-25 has for a resource that does not exist.
+    no_such_resource: int = -32002
+    #: Whether it can listen to changes.
+    listens: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.mode}"
+
+    @property
+    def modern(self) -> bool:
+        return self.version > "2026"
+
+
+def _python(find: Callable[[], Path], name: str) -> Callable[[], list[str]]:
+    return lambda: [str(find()), "-m", f"tests.interop.clients.{name}"]
+
+
+def _node(name: str) -> Callable[[], list[str]]:
+    return lambda: peers.node_script(CLIENTS / name)
+
+
+_MCP = _python(peers.mcp_python, "mcp_sdk")
+_FASTMCP = _python(peers.fastmcp_python, "fastmcp_sdk")
+
+FOREIGN = [
+    Foreign("mcp", "auto", _MCP, "2026-07-28", no_such_resource=-32602),
+    Foreign("mcp", "legacy", _MCP, "2025-11-25"),
+    # It has no subscriptions/listen.
+    Foreign("fastmcp", "auto", _FASTMCP, "2026-07-28", no_such_resource=-32602, listens=False),
+    Foreign("fastmcp", "legacy", _FASTMCP, "2025-11-25"),
+    # It shows -32002 as what the next revision has instead.
+    Foreign("ts-2.4", "auto", _node("ts_sdk_v2.mjs"), "2026-07-28", no_such_resource=-32602),
+    Foreign("ts-2.4", "legacy", _node("ts_sdk_v2.mjs"), "2025-11-25", no_such_resource=-32602),
+    Foreign("ts-1.32", "legacy", _node("ts_sdk_v1.mjs"), "2025-11-25"),
+]
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.usefixtures("mcp_python", "fastmcp_python", "node", "npm_project"),
+    pytest.mark.parametrize("foreign", FOREIGN, ids=str),
+]
+
+
+def run(foreign: Foreign, server: list[str], steps: list[JSON]) -> tuple[JSON, str]:
+    """What the client reports, and what it and the server wrote to stderr."""
+    plan = {
+        "mode": foreign.mode,
+        "command": server,
+        "steps": steps,
+        "log_level": "debug",
+        "library": str(CLIENTS / "steps.mjs"),
+    }
+    done = subprocess.run(
+        [*foreign.argv(), json.dumps(plan)],
+        cwd=REPOSITORY,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+def do(what: str, **arguments: Any) -> JSON:
+    return {"do": what, **arguments}
+
+
+def call(tool: str, /, **arguments: Any) -> JSON:
+    return do("call", name=tool, arguments=arguments)
+
+
+def digest(outcome: JSON) -> object:
+    """An outcome as tests compare it: texts of a result, or the code of an error."""
+    if "error" in outcome:
+        return outcome["error"]["code"]
+    if "raised" in outcome:
+        return "raised"
+    if "steps" in outcome:
+        return [digest(step) for step in outcome["steps"]]
+    result = outcome["result"]
+    if not isinstance(result, dict):
+        return result
+    if "content" in result:
+        texts = " ".join(block.get("text", block["type"]) for block in result["content"])
+        return f"failed: {texts}" if result.get("isError") else texts
+    if "contents" in result:
+        return [part.get("text", part.get("blob")) for part in result["contents"]]
+    if "messages" in result:
+        return [message["content"]["text"] for message in result["messages"]]
+    if "completion" in result:
+        return result["completion"]["values"]
+    return "done"
+
+
+REVIEW = {"type": "ref/prompt", "name": "review"}
+MEMO = {"type": "ref/resource", "uri": "memo://{name}"}
+
+# Steps, and the digests of what should come of them.
+SIMPLE: list[tuple[JSON, object]] = [
+    (call("add", a=2, b=3), "5"),
+    (call("add", a="2", b=3), 'failed: Invalid arguments for add: a: "2" is not of type "integer"'),
+    (call("nonesuch"), -32602),
+    (call("echo", text=UNUSUAL), UNUSUAL),
+    (call("big", size=1_000_000), "x" * 1_000_000),
+    (call("fail", reason="because"), "failed: because"),
+    (call("crash"), "failed: ZeroDivisionError: by zero"),
+    (call("refuse"), -32050),
+    (call("locate", label="there"), '{"x":1,"y":2.5,"label":"there"}'),
+    (call("media"), "text image audio resource resource_link"),
+    (do("read", uri=TODAY), ["write more tests"]),
+    (do("read", uri="memo://pixel"), ["iVBORw=="]),
+    (do("read", uri="memo://a%20b"), ["nothing about a b"]),
+    (do("prompt", name="review", arguments={"code": "x"}), ["Review this python: x"]),
+    (do("prompt", name="review", arguments={}), -32602),
+    (
+        do("complete", ref=REVIEW, argument={"name": "language", "value": "p"}),
+        ["python", "perl"],
+    ),
+    (
+        do(
+            "complete",
+            ref=REVIEW,
+            argument={"name": "language", "value": "p"},
+            context={"code": "reversed"},
+        ),
+        ["perl", "python"],
+    ),
+    (do("complete", ref=MEMO, argument={"name": "name", "value": "tom"}), ["tomorrow"]),
+    (
+        do("together", steps=[call("add", a=number, b=number) for number in range(40)]),
+        [str(2 * number) for number in range(40)],
+    ),
+]
+
+
+def test_lists_gets_and_calls(foreign: Foreign, tmp_path: Path) -> None:
+    """Whole lists over several pages, every kind of request, and a quiet end."""
+    note = tmp_path / "note"
+    lists = [do(what) for what in ("tools", "resources", "templates", "prompts")]
+    more = [do("read", uri="nowhere://x"), do("ping")]
+    steps = [*lists, *(step for step, _ in SIMPLE), *more]
+    report, stderr = run(foreign, [sys.executable, str(SERVER), str(note)], steps)
+
+    assert report["version"] == foreign.version
+    assert (report["server"]["name"], report["server"]["version"]) == ("kit", "1.0")
+    assert report["instructions"] == "For tests."
+    assert report["capabilities"]["resources"] == {"subscribe": True, "listChanged": True}
+
+    tools, resources, templates, prompts = (
+        {item["name"]: item for item in outcome["result"]} for outcome in report["outcomes"][:4]
+    )
+    assert len(tools) == 19
+    assert list(tools)[:3] == ["add", "echo", "big"]
+    assert tools["add"]["annotations"]["readOnlyHint"] is True
+    assert tools["locate"]["outputSchema"]["properties"]["label"]["maxLength"] == 20
+    assert {item["uri"] for item in resources.values()} == {TODAY, "memo://pixel", "memo://mine"}
+    assert [item["uriTemplate"] for item in templates.values()] == ["memo://{name}"]
+    assert [argument["name"] for argument in prompts["review"]["arguments"]] == ["code", "language"]
+
+    outcomes = report["outcomes"][4:]
+    for (step, expected), outcome in zip(SIMPLE, outcomes, strict=False):
+        assert digest(outcome) == expected, step
+    located = outcomes[[step for step, _ in SIMPLE].index(call("locate", label="there"))]
+    assert located["result"]["structuredContent"] == {"x": 1, "y": 2.5, "label": "there"}
+    refused = outcomes[[step for step, _ in SIMPLE].index(call("refuse"))]["error"]
+    assert refused["message"].endswith("Not today.")
+    assert refused["data"] == {"retry": "tomorrow"}
+
+    missing, ping = map(digest, outcomes[len(SIMPLE) :])
+    assert missing == foreign.no_such_resource
+    # The modern era has no ping; some clients send it all the same.
+    assert ping in ({-32601, "raised"} if foreign.modern else {"done"})
+
+    assert stderr.count("Traceback") == 1, stderr  # that of the tool `crash`, for its author
+    assert report["close"] < 1.5, "the server did not wait to be killed"
+    process, ending = note.read_text().split(maxsplit=1)
+    assert ending == "ended by itself"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(process), 0)
+
+
+def test_progress_and_cancellation(foreign: Foreign) -> None:
+    """Progress arrives in order, and the handler sees cancellation and timeouts."""
+    steps = [
+        # The TypeScript clients lose progress that arrives together with its result: they handle
+        # a result at once, and with it forget the token, but notifications a moment later.
+        call("steps", count=5, pause=0.1),
+        do("cancel", name="wait", arguments={}),
+        call("add", a=1, b=1),
+        call("cancelled"),
+        {**call("wait"), "timeout": 0.3},
+        call("add", a=1, b=1),
+        call("cancelled"),
+    ]
+    report, stderr = run(foreign, [sys.executable, str(SERVER)], steps)
+    progressed, cancelled, _, once, timed_out, _, twice = report["outcomes"]
+    assert progressed["progress"] == [[number, 5, f"step {number}"] for number in range(1, 6)]
+    assert cancelled == {"result": "cancelled"}
+    assert digest(once) == "1"
+    assert "timed out" in json.dumps(timed_out)
+    assert digest(twice) == "2"
+    assert "Traceback" not in stderr
+
+
+def test_questions(foreign: Foreign) -> None:
+    """The user, the model and the roots are asked; several at once, and one after the other."""
+    steps = [
+        call("greet"),
+        call("think", question="Why?"),
+        call("roots"),
+        call("interview"),
+        do("read", uri="memo://mine"),
+        do("together", steps=[call("greet") for _ in range(5)]),
+    ]
+    report, stderr = run(foreign, [sys.executable, str(SERVER)], steps)
+    assert [digest(outcome) for outcome in report["outcomes"]] == [
+        "Hello, Ada!",
+        "50 tokens",
+        "file:///project",
+        "Ada, file:///project, 10 tokens, accept",
+        ["for Ada"],
+        ["Hello, Ada!"] * 5,
+    ]
+    asked = report["asked"]
+    assert len(asked) == 13
+    assert asked.count("roots") == 2
+    urls = [question["url"] for question in asked if "url" in question]
+    assert urls == ["https://example.com/sign"]
+    forms = [question for question in asked if "requestedSchema" in question]
+    assert {question["message"] for question in forms} == {"What is your name?", "Who reads?"}
+    properties = forms[0]["requestedSchema"]["properties"]
+    assert {name: field["type"] for name, field in properties.items()} == {
+        "name": "string",
+        "nickname": "string",
+    }
+    assert "Traceback" not in stderr
+
+
+def test_log(foreign: Foreign) -> None:
+    """Log messages come at the level that was asked for, as the era asks for it."""
+    steps = [
+        call("log", level="info", text="one"),
+        do("level", level="error"),
+        call("log", level="warning", text="two"),
+        call("log", level="error", text="three"),
+        call("steps", count=0, pause=0.1),  # a message may be handled after the result
+    ]
+    report, _ = run(foreign, [sys.executable, str(SERVER)], steps)
+    seen = [(message["level"], message["data"], message["logger"]) for message in report["logs"]]
+    one, two, three = ("info", "one", "kit"), ("warning", "two", "kit"), ("error", "three", "kit")
+    if foreign.modern:  # there is no logging/setLevel, and each request of the client said "debug"
+        assert digest(report["outcomes"][1]) in (-32601, "raised")
+        assert seen == [one, two, three]
+    else:
+        assert seen == [one, three]
+
+
+def test_changes(foreign: Foreign) -> None:
+    """Changes arrive while a client listens, of what it listens to."""
+    if not foreign.listens:
+        pytest.skip("this client does not listen")
+    steps = [
+        do(
+            "watch",
+            uris=[TODAY],
+            tools=True,
+            count=2,
+            steps=[
+                call("touch", uri="memo://other"),
+                call("touch", uri=TODAY),
+                call("grow", name=name),
+            ],
+        )
+        for name in ("first", "second")
+    ]
+    report, stderr = run(foreign, [sys.executable, str(SERVER)], [*steps, do("tools")])
+    *watched, tools = report["outcomes"]
+    for outcome in watched:
+        assert "events" in outcome, outcome
+        assert len(outcome["events"]) == 2
+        assert TODAY in outcome["events"]
+        assert TOOLS_CHANGED & set(outcome["events"])
+    assert {"first", "second"} <= {tool["name"] for tool in tools["result"]}
+    assert "Traceback" not in stderr
+
+
+def test_demo(foreign: Foreign) -> None:
+    """Every kind of request against the demo server, with progress, cancellation and questions."""
+    slow = {"name": "count", "arguments": {"to": 1000, "delay": 0.05}}
+    note = {"type": "ref/resource", "uri": "demo://notes/{name}"}
+    steps_and_digests: list[tuple[JSON, object]] = [
+        (call("add", a=2, b=3), "5"),
+        (call("echo", text=UNUSUAL), UNUSUAL),
+        (call("summarize", numbers=[1, 2, 6]), None),
+        (call("logo"), "image"),
+        (call("fail", reason="because"), "failed: because"),
+        (call("greet"), "Hello, Ada!"),
+        (call("ask_model", question="Why?"), "200 tokens"),
+        (call("roots"), None),
+        (call("count", to=3, delay=0.05), "Counted to 3."),
+        (do("cancel", **slow), "cancelled"),
+        (do("read", uri="demo://about"), None),
+        (do("read", uri="demo://notes/trio"), ["Tasks have parents."]),
+        (
+            do("prompt", name="explain", arguments={"topic": "nurseries", "length": "long"}),
+            ["Explain nurseries to a beginner. Keep it long."],
+        ),
+        (do("complete", ref=note, argument={"name": "name", "value": "w"}), ["welcome"]),
+        (do("ping"), None),
+    ]
+    lists = [do(what) for what in ("tools", "resources", "templates", "prompts")]
+    written = call("write_note", name="trio", text="Tasks have one parent.")
+    watch = do("watch", uris=["demo://notes/trio"], tools=False, count=1, steps=[written])
+    steps = [
+        *lists,
+        *(step for step, _ in steps_and_digests),
+        *([watch] if foreign.listens else []),
+    ]
+    report, stderr = run(foreign, [sys.executable, "-m", "mcp_trio.demo"], steps)
+    for outcome in report["outcomes"][:4]:
+        assert outcome["result"]
+    outcomes = report["outcomes"][4:]
+    for (step, expected), outcome in zip(steps_and_digests, outcomes, strict=False):
+        assert expected is None or digest(outcome) == expected, step
+    counted = outcomes[[step["do"] for step, _ in steps_and_digests].index("cancel") - 1]
+    # The last one arrives together with the result; see test_progress_and_cancellation.
+    assert counted["progress"][:2] == [[1, 3, "at 1"], [2, 3, "at 2"]]
+    if foreign.listens:
+        assert outcomes[-1]["events"] == ["demo://notes/trio"]
+    assert "Traceback" not in stderr
