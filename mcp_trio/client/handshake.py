@@ -221,8 +221,9 @@ class Handshake:
         try:
             answer = await self._introduce_ourselves(requested)
         except MCPError as error:
-            other = choose_version(self._legacy[:-1], _supported_by(error))
-            if other is None:
+            supported = _supported_by(error)
+            other = choose_version(self._legacy[:-1], supported)
+            if other is None or choose_version(self._modern, supported) is not None:
                 raise
             requested = other
             answer = await self._introduce_ourselves(requested)

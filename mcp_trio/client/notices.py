@@ -72,7 +72,7 @@ class Callback(Generic[T]):
         async for notice in self._waiting:
             try:
                 await _awaited(self._function(notice))
-            except Exception:
+            except* Exception:  # its nursery may mix its own errors with a cancellation
                 logger.exception("%s failed", self._name)
 
 
