@@ -1,0 +1,89 @@
+"""What may be written for a server, and what is said of anything else."""
+
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from mcp_trio.cli.targets import NotLoaded, load_server, read_env, read_target
+
+
+def test_a_command_is_run_as_it_is() -> None:
+    """No shell and no parsing of ours gets between the words and the program."""
+    target = read_target(None, ["npx", "-y", "a b"], {"KEY": "v"})
+    assert target.name == "npx -y 'a b'"
+    parameters = target.parameters(print)
+    assert (parameters.command, parameters.args) == ("npx", ("-y", "a b"))
+    assert parameters.env == {"KEY": "v"}
+
+
+def test_nothing_is_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first thing that anybody types works, and over real stdio."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    target = read_target(None, [], {})
+    assert target.argv == [sys.executable, "-P", "-m", "mcp_trio", "serve", "demo"]
+    assert target == read_target("demo", [], {})
+
+
+def test_modules_are_found_where_python_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PYTHONPATH is no part of what servers inherit, but of what `module:server` means."""
+    monkeypatch.setenv("PYTHONPATH", "/somewhere")
+    assert read_target("mcp_trio.demo:server", [], {}).env == {"PYTHONPATH": "/somewhere"}
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("https://example.com/mcp", "network transports are not available yet"),
+        ("wss://example.com/mcp?a=b", "network transports are not available yet"),
+        ("no/such/file.py:server", "there is no file 'no/such/file.py'"),
+        ("no_such_module:server", "there is no module 'no_such_module'"),
+        ("weather.py", "such as weather.py:server"),
+        ("weather", "'weather' is no target"),
+        ("", "'' is no target"),
+        (":server", "':server' is no target"),
+    ],
+)
+def test_what_is_no_target_is_named(word: str, message: str) -> None:
+    """What cannot work is refused before anything is started."""
+    with pytest.raises(click.UsageError, match=message):
+        read_target(word, [], {})
+
+
+def test_two_targets_are_one_too_many() -> None:
+    """Neither is taken silently."""
+    with pytest.raises(click.UsageError, match="Two targets"):
+        read_target("demo", ["cat"], {})
+
+
+def test_variables_are_named_or_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secret need not stand on a command line that others can read."""
+    monkeypatch.setenv("TOKEN", "t=1")
+    monkeypatch.delenv("ABSENT", raising=False)
+    assert read_env(["TOKEN", "A=b=c", "EMPTY="]) == {"TOKEN": "t=1", "A": "b=c", "EMPTY": ""}
+    with pytest.raises(click.UsageError, match="ABSENT"):
+        read_env(["ABSENT"])
+
+
+def test_a_file_finds_its_neighbours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server in a file is imported as Python runs a script, and its own errors are shown."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "modules", {**sys.modules})
+    (tmp_path / "neighbour_of_it.py").write_text("NAME = 'found'")
+    file = tmp_path / "some_server.py"
+    file.write_text(
+        "import mcp_trio, neighbour_of_it\n"
+        "class Parts: server = mcp_trio.Server(neighbour_of_it.NAME)\n"
+    )
+    assert load_server(f"{file}:Parts.server").name == "found"
+    with pytest.raises(NotLoaded, match="there is no 'other' in"):
+        load_server(f"{file}:other")
+    with pytest.raises(NotLoaded, match="object of type type"):
+        load_server(f"{file}:Parts")
+    file.write_text("1 / 0")
+    with pytest.raises(NotLoaded, match="ZeroDivisionError: division by zero"):
+        load_server(f"{file}:server")
+    assert "1 / 0" in capsys.readouterr().err
