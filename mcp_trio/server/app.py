@@ -7,7 +7,7 @@ the same time, each for its own clients.
 
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
@@ -32,6 +32,8 @@ from mcp_trio.wire.jsonrpc import JSONObject
 from mcp_trio.wire.ndjson import SERVER_LINE_LIMIT
 
 if TYPE_CHECKING:
+    import ssl
+
     from mcp_trio.connection import FrameStream
     from mcp_trio.peer import Closed
     from mcp_trio.protocol.types import Icon
@@ -410,6 +412,47 @@ class Server:
                 await ended_with_parent(self.serve_frames, stream)
             else:
                 await self.serve_frames(stream)
+
+    async def serve_websocket(
+        self,
+        port: int,
+        *,
+        host: str | None = "127.0.0.1",
+        origins: Collection[str] = (),
+        ssl_context: "ssl.SSLContext | None" = None,
+        ping_interval: float | None = None,
+        task_status: trio.TaskStatus[Any] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve WebSocket clients until cancelled, one message in each text frame.
+
+        With `nursery.start` it gives the listeners, as `trio.serve_tcp` does. One client that
+        fails does not concern the others.
+
+        Args:
+            port: The TCP port; 0 for any that is free.
+            host: The address to listen at, by default this computer's own; None for all.
+            origins: Web pages that may connect besides those of this computer, such as
+                "https://example.com"; "*" for all. Programs that are no browsers may always.
+            ssl_context: Listen for `wss://` with this certificate.
+            ping_interval: Seconds between pings; a client that does not answer one for as long
+                is given up. None for no pings.
+
+        Raises:
+            OSError: The port cannot be listened at.
+        """
+        from mcp_trio.transports.websocket import serve_websocket
+
+        async with self._run(shared=False):
+            await serve_websocket(
+                self.serve_frames,
+                port,
+                host=host,
+                origins=origins,
+                ssl_context=ssl_context,
+                message_limit=self.line_limit,
+                ping_interval=ping_interval,
+                task_status=task_status,
+            )
 
     def run(self) -> None:
         """Be a program that serves over stdio: `trio.run` of `serve_stdio`.
