@@ -250,6 +250,8 @@ class Peer:
         max_in_flight: How many requests of the other side may be open at once.
         answers_strays: Answer what cannot be read, without an id, where nothing better is
             possible: a server does, as far as its revision allows.
+        on_served: Called once for each request of the other side that got a handler, when its
+            answer has been handed to the outbox, or there will be none.
     """
 
     def __init__(
@@ -262,6 +264,7 @@ class Peer:
         on_stray: Callable[[bytes, str], object] | None = None,
         max_in_flight: int = 1000,
         answers_strays: bool = False,
+        on_served: Callable[[IncomingRequest], object] | None = None,
     ) -> None:
         self.batches_allowed = False
         self.answers_strays = answers_strays
@@ -272,6 +275,7 @@ class Peer:
         self._handle = handle
         self._on_notification = on_notification
         self._on_stray = on_stray or _log_stray
+        self._on_served = on_served
         self._correlation = Correlation(max_in_flight=max_in_flight)
         self._calls: dict[RequestId, Call] = {}
         self._serving: dict[RequestId, IncomingRequest] = {}
@@ -547,7 +551,7 @@ class Peer:
         """Answer one request of the other side, unless it is cancelled first."""
         try:
             with incoming.scope:
-                await self._reply(incoming, await self._answer(incoming))
+                await self._reply(incoming, await answer_request(self._handle, incoming))
         except* Exception:  # a handler's nursery may mix its own errors with the cancellation
             logger.exception("the handler of %s failed while it was cancelled", incoming.method)
         finally:
@@ -556,24 +560,14 @@ class Peer:
             if incoming._batch is not None and not incoming.answered:
                 self._settle(incoming._batch, None, incoming.id)
             self._idle.unpark_all()
-
-    async def _answer(self, incoming: IncomingRequest) -> Response | ErrorResponse:
-        try:
-            return Response(incoming.id, await self._handle(incoming))
-        except Exception as exc:
-            cause = sole_exception(exc)
-            if isinstance(cause, MCPError):
-                error = ErrorObject(cause.code, cause.message, cause.data)
-            else:
-                logger.exception("the handler of %s failed", incoming.method)
-                error = ErrorObject(INTERNAL_ERROR, "The request failed inside the server.")
-            return ErrorResponse(incoming.id, error)
+            if self._on_served is not None:
+                self._on_served(incoming)
 
     async def _reply(self, incoming: IncomingRequest, answer: Response | ErrorResponse) -> None:
         if incoming.silenced:  # cancelled after its last checkpoint: it is silent all the same
             return
         incoming.answered = True
-        frame = self._encode_answer(answer)
+        frame = encode_answer(answer)
         if incoming._batch is not None:
             await self._reply_in_batch(incoming._batch, frame, incoming.id)
             return
@@ -601,14 +595,6 @@ class Peer:
             self._batched -= batch.size
         if frame is not None:
             self._put_or_close(frame, related)
-
-    def _encode_answer(self, answer: Response | ErrorResponse) -> bytes:
-        try:
-            return encode(answer)
-        except EncodeError as exc:
-            logger.error("the answer to request %r cannot be sent as JSON: %s", answer.id, exc)
-            text = f"The result cannot be sent as JSON: {exc}"
-            return encode(ErrorResponse(answer.id, ErrorObject(INTERNAL_ERROR, text)))
 
     # Ending
 
@@ -654,6 +640,30 @@ class Peer:
             self._correlation.abandon_outgoing(id)
             if (call := self._calls.get(id)) is not None:
                 call._deliver(closed)
+
+
+async def answer_request(handle: Handler, incoming: IncomingRequest) -> Response | ErrorResponse:
+    """Run a handler; what it raises becomes the answer, and is logged unless it is meant to be."""
+    try:
+        return Response(incoming.id, await handle(incoming))
+    except Exception as exc:
+        cause = sole_exception(exc)
+        if isinstance(cause, MCPError):
+            error = ErrorObject(cause.code, cause.message, cause.data)
+        else:
+            logger.exception("the handler of %s failed", incoming.method)
+            error = ErrorObject(INTERNAL_ERROR, "The request failed inside the server.")
+        return ErrorResponse(incoming.id, error)
+
+
+def encode_answer(answer: Response | ErrorResponse) -> bytes:
+    """The answer as a frame; an error that says why, if it cannot be sent as JSON."""
+    try:
+        return encode(answer)
+    except EncodeError as exc:
+        logger.error("the answer to request %r cannot be sent as JSON: %s", answer.id, exc)
+        text = f"The result cannot be sent as JSON: {exc}"
+        return encode(ErrorResponse(answer.id, ErrorObject(INTERNAL_ERROR, text)))
 
 
 def sole_exception(exc: BaseException) -> BaseException:

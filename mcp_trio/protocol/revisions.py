@@ -85,6 +85,7 @@ FEATURES: Final[dict[str, Feature]] = {
     # HTTP
     "version_header": Feature(_V3, None, "MCP-Protocol-Version on each HTTP request"),
     "streamable_http": Feature(_V2, None, "one endpoint for POST and GET"),
+    "sse_polling": Feature(_V4, _V4, "the server may close a stream that the client resumes"),
 }
 """What each revision has: name -> first revision, last revision, meaning."""
 

@@ -171,6 +171,27 @@ class Context:
         """The level in force now: `logging/setLevel` may have come since this request did."""
         return (None if self.info.modern else self.info.session.log_level) or self.info.log_level
 
+    async def close_stream(self, retry: float = 1.0) -> None:
+        """Let the client hang up and come back later, while the work goes on.
+
+        For work that takes long, where an open HTTP response is a burden. What is sent from now
+        on, the answer included, waits until the client comes back for it. That is possible within
+        a session over Streamable HTTP in 2025-11-25; elsewhere this does nothing.
+        (MCP 2025-11-25, basic/transports, Sending Messages to the Server)
+
+        Args:
+            retry: Seconds that the client is asked to stay away. It may come earlier.
+
+        Raises:
+            ValueError: `retry` is negative or not finite.
+        """
+        if not 0 <= retry < math.inf:
+            raise ValueError(f"retry must be a number of seconds from 0 on, not {retry}")
+        close = self.info.session.close_stream
+        if close is not None and supports("sse_polling", self.info.version):
+            close(self.request_id, retry)
+        await trio.lowlevel.checkpoint()
+
     # Asking (see `mcp_trio.server.asking` for what happens)
 
     @overload

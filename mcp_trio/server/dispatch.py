@@ -28,7 +28,7 @@ from mcp_trio.protocol.errors import (
 )
 from mcp_trio.protocol.fit import fit_result
 from mcp_trio.protocol.methods import METHODS, find_method
-from mcp_trio.protocol.negotiation import answer_initialize, read_request_meta
+from mcp_trio.protocol.negotiation import RequestMeta, answer_initialize, read_request_meta
 from mcp_trio.protocol.revisions import LEGACY, MODERN, REVISIONS
 from mcp_trio.server.asking import run_asking
 from mcp_trio.server.context import Context
@@ -142,26 +142,37 @@ class Dispatcher:
         return Route(method, work, row.may_ask, self._can_ask.get(method, _can), hint)
 
     def answer(
-        self, incoming: IncomingRequest, session: Session, lifespan: Any, *, modern: bool = False
+        self,
+        incoming: IncomingRequest,
+        session: Session,
+        lifespan: Any,
+        *,
+        stated: RequestMeta | None = None,
     ) -> Coroutine[Any, Any, JSONObject]:
         """Answer one request with a result that its revision can carry.
 
-        `modern` says that the transport knows the request to be modern, whatever its `_meta`
-        says: over HTTP, a header may tell.
+        `stated` is what a modern request says of its client, where the transport has looked into
+        its `_meta` already: over HTTP it has to agree with the headers.
 
         Raises:
             MCPError: The answer is this error.
         """
-        answering = self._answer(incoming, session, lifespan, modern)
+        answering = self._answer(incoming, session, lifespan, stated)
         return _settling(answering, session) if incoming.method == "initialize" else answering
 
     async def _answer(
-        self, incoming: IncomingRequest, session: Session, lifespan: Any, modern: bool
+        self,
+        incoming: IncomingRequest,
+        session: Session,
+        lifespan: Any,
+        stated: RequestMeta | None,
     ) -> JSONObject:
         params = incoming.params
         meta = optional(params, "_meta", dict) or {}
-        if self.modern and (modern or keys.PROTOCOL_VERSION in meta):
-            info = self._modern_info(params, meta, session)
+        if stated is None and self.modern and keys.PROTOCOL_VERSION in meta:
+            stated = read_request_meta(params, self.modern)
+        if stated is not None:
+            info = _modern_info(stated, meta, session)
         else:
             info = await self._legacy_info(incoming, meta, session)
         route = self._routes[info.version].get(incoming.method)
@@ -185,19 +196,6 @@ class Dispatcher:
         """
         returned = "requestState" in params or "inputResponses" in params
         return returned or bool(self.middleware) or route.can_ask(params)
-
-    def _modern_info(self, params: JSONObject, meta: JSONObject, session: Session) -> RequestInfo:
-        """What a modern request says of itself (MCP 2026-07-28, basic/index, `_meta`)."""
-        stated = read_request_meta(params, self.modern)
-        return RequestInfo(
-            version=stated.version,
-            modern=True,
-            client_info=stated.client_info,
-            client_capabilities=stated.capabilities,
-            log_level=stated.log_level,
-            progress_token=_progress_token(meta),
-            session=session,
-        )
 
     async def _legacy_info(
         self, incoming: IncomingRequest, meta: JSONObject, session: Session
@@ -246,6 +244,19 @@ class Dispatcher:
         meta = fitted.get("_meta")
         finished["_meta"] = {**self._stamp, **meta} if meta else self._stamp
         return finished
+
+
+def _modern_info(stated: RequestMeta, meta: JSONObject, session: Session) -> RequestInfo:
+    """What a modern request says of itself (MCP 2026-07-28, basic/index, `_meta`)."""
+    return RequestInfo(
+        version=stated.version,
+        modern=True,
+        client_info=stated.client_info,
+        client_capabilities=stated.capabilities,
+        log_level=stated.log_level,
+        progress_token=_progress_token(meta),
+        session=session,
+    )
 
 
 def _can(_params: JSONObject) -> bool:

@@ -6,13 +6,14 @@ difference: each request carries a `RequestInfo`, made of the session or of the 
 `_meta`.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 import trio
 
 from mcp_trio.peer import Peer
-from mcp_trio.wire.jsonrpc import JSONObject
+from mcp_trio.wire.jsonrpc import JSONObject, RequestId
 
 
 def _announce(session: "Session", _: object, initialized: bool) -> bool:
@@ -38,6 +39,8 @@ class Session:
         subscriptions: How often each resource URI is subscribed to (`resources/subscribe`).
         stateless: True where no request can be sent to the client (legacy stateless HTTP).
         principal: Whoever the transport authenticated.
+        close_stream: Closes the HTTP response of a request, given its id and the seconds after
+            which the client is to come back; None where a client cannot come back.
     """
 
     peer: Peer
@@ -51,6 +54,7 @@ class Session:
     subscriptions: dict[str, int] = attrs.field(factory=dict)
     stateless: bool = False
     principal: object = None
+    close_stream: Callable[[RequestId, float], None] | None = attrs.field(default=None, repr=False)
 
 
 @attrs.frozen

@@ -30,6 +30,7 @@ from mcp_trio.wire.jsonrpc import JSONObject
 if TYPE_CHECKING:
     from mcp_trio.protocol.types import Icon, ToolAnnotations
     from mcp_trio.server.signature import FunctionSchema
+    from mcp_trio.wire.header_params import HeaderParam
 
 logger = logging.getLogger("mcp_trio")
 
@@ -97,6 +98,7 @@ class Tool:
         result: The result of `tools/call` from what the function returned.
         output_schema: The author's own; None where it was made from the signature, and so fits
             every revision.
+        header_params: The arguments that HTTP headers repeat.
     """
 
     name: str
@@ -106,6 +108,7 @@ class Tool:
     context: str | None
     result: Callable[[Any], JSONObject]
     output_schema: JSONObject | None
+    header_params: "tuple[HeaderParam, ...]" = ()
 
 
 class Tools:
@@ -141,6 +144,12 @@ class Tools:
         name = params.get("name")
         tool = self._registry.get(name) if isinstance(name, str) else None
         return tool is not None and tool.context is not None
+
+    def header_params(self, params: JSONObject) -> "tuple[HeaderParam, ...]":
+        """The arguments of the tool that is called which HTTP headers have to repeat."""
+        name = params.get("name")
+        tool = self._registry.get(name) if isinstance(name, str) else None
+        return () if tool is None else tool.header_params
 
     async def _list(self, _ctx: Context, params: JSONObject) -> JSONObject:
         tools, following = self._registry.page(params, self._page_size)
@@ -234,7 +243,17 @@ def make_tool(function: Callable[..., Any], name: str | None, options: ToolOptio
         context=signature.context,
         result=partial(to_tool_result, output=output),
         output_schema=output_schema,
+        header_params=_header_params(name, definition["inputSchema"]),
     )
+
+
+def _header_params(name: str, schema: JSONObject) -> "tuple[HeaderParam, ...]":
+    from mcp_trio.wire.header_params import read_annotations
+
+    annotations = read_annotations(schema)
+    if annotations.problems:
+        raise ValueError(f"Clients would refuse the tool {name}: {'; '.join(annotations.problems)}")
+    return annotations.params
 
 
 def _checked_name(name: str) -> str:

@@ -393,8 +393,10 @@ def _envelope(message: Message | Malformed) -> JSONObject:
             _refuse(f"result has to be an object, not {type(message.result).__name__}")
         return {"jsonrpc": "2.0", "id": _checked(message.id), "result": message.result}
     if isinstance(message, ErrorResponse):
-        identifier = None if message.id is None else _checked(message.id)
-        return {"jsonrpc": "2.0", "id": identifier, "error": _error_members(message.error)}
+        members = _error_members(message.error)
+        if message.id is None:  # left out, and not null: no schema of MCP has an id that is null
+            return {"jsonrpc": "2.0", "error": members}
+        return {"jsonrpc": "2.0", "id": _checked(message.id), "error": members}
     if isinstance(message, Malformed):
         _refuse("a malformed message cannot be sent on")
     envelope: JSONObject = {"jsonrpc": "2.0"}

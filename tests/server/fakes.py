@@ -31,14 +31,21 @@ class FakePeer:
     asked: list[tuple[str, JSONObject | None]] = attrs.Factory(list)
     closed: Closed | None = None
 
-    async def notify(self, method: str, params: JSONObject | None = None) -> None:
+    async def notify(
+        self, method: str, params: JSONObject | None = None, *, related: Any = None
+    ) -> None:
         await trio.lowlevel.checkpoint()
         if self.closed is not None:
             raise self.closed.error()
         self.sent.append((method, params))
 
     async def request(
-        self, method: str, params: JSONObject | None = None, *, timeout: float | None = None
+        self,
+        method: str,
+        params: JSONObject | None = None,
+        *,
+        timeout: float | None = None,
+        related: Any = None,
     ) -> JSONObject:
         self.asked.append((method, params))
         return await self.answer(method, params)

@@ -8,7 +8,7 @@ import trio
 
 from mcp_trio import CacheHint, Context, MCPError, Server
 from mcp_trio.protocol import meta as keys
-from mcp_trio.protocol.revisions import LEGACY, MODERN, REVISIONS
+from mcp_trio.protocol.revisions import LEGACY, MODERN
 from tests.server.raw import MODERN_META, open_legacy, open_raw
 
 LEGACY_ONLY = (
@@ -359,16 +359,15 @@ def test_unknown_versions_are_refused() -> None:
         Server("x", versions=[])
 
 
-@pytest.mark.parametrize("version", REVISIONS)
-async def test_transport_may_say_that_a_request_is_modern(server: Server, version: str) -> None:
-    """Where a transport knows a request to be modern, a missing `_meta` is -32602."""
+async def test_transport_may_have_read_the_meta(server: Server) -> None:
+    """What a transport has read of a request's `_meta` holds, whatever session it came by."""
     from mcp_trio.peer import IncomingRequest
+    from mcp_trio.protocol.negotiation import read_request_meta
     from mcp_trio.server.session import Session
 
     peer: Any = None
-    incoming = IncomingRequest(1, "tools/list", {"_meta": {**MODERN_META}}, peer)
-    del incoming.params["_meta"][keys.PROTOCOL_VERSION]
-    session = Session(peer, version=version)
-    with pytest.raises(MCPError) as caught:
-        await server.dispatcher.answer(incoming, session, None, modern=True)
-    assert caught.value.code == -32602
+    incoming = IncomingRequest(1, "tools/list", {"_meta": MODERN_META}, peer)
+    stated = read_request_meta(incoming.params)
+    session = Session(peer, version="2025-11-25")
+    result = await server.dispatcher.answer(incoming, session, None, stated=stated)
+    assert result["resultType"] == "complete"

@@ -122,7 +122,7 @@ async def test_a_change_before_the_acknowledgement_is_not_lost() -> None:
     """Protects the gap between asking and being told that it is granted."""
 
     class SlowPeer(FakePeer):
-        async def notify(self, method: str, params: Any = None) -> None:
+        async def notify(self, method: str, params: Any = None, **related: Any) -> None:
             if method == ACK:
                 ctx.server.bus.publish(ListChanged("tools"))
             await super().notify(method, params)
@@ -138,7 +138,7 @@ async def test_a_client_that_does_not_read_costs_nothing() -> None:
     gate = trio.Event()
 
     class StalledPeer(FakePeer):
-        async def notify(self, method: str, params: Any = None) -> None:
+        async def notify(self, method: str, params: Any = None, **related: Any) -> None:
             if method != ACK:
                 await gate.wait()
             await super().notify(method, params)
@@ -248,7 +248,7 @@ async def test_an_update_that_was_unsubscribed_meanwhile_is_not_sent() -> None:
     gate = trio.Event()
 
     class StalledPeer(FakePeer):
-        async def notify(self, method: str, params: Any = None) -> None:
+        async def notify(self, method: str, params: Any = None, **related: Any) -> None:
             await gate.wait()
             await super().notify(method, params)
 
