@@ -26,7 +26,7 @@ from mcp_trio.protocol.types.capabilities import (
     ServerCapabilities,
     ToolsCapability,
 )
-from mcp_trio.wire.jsonrpc import JSONObject, RequestId
+from mcp_trio.wire.jsonrpc import MISSING, JSONObject, RequestId
 
 
 @attrs.define(eq=False)
@@ -55,24 +55,26 @@ class Listening:
         """Put a notification where it belongs; the event that it is, if it is one."""
         id = _subscription_id(params)
         if method == "notifications/subscriptions/acknowledged":
-            if id in self._by_request:
-                self._by_request[id].acknowledge(Granted.from_filter(params.get("notifications")))
+            for events in self._named(id):
+                events.acknowledge(Granted.from_filter(params.get("notifications")))
             return None
         event = read_event(method, params)
         if event is not None:
-            for events in self._listeners(id):
+            # One that names no subscription, as all of the legacy era, is for everyone.
+            for events in self._all() if id is MISSING else self._named(id):
                 events.put(event)
         return event
 
-    def _listeners(self, id: RequestId | None) -> Iterable[Events]:
-        """Those whom a notification is for: one that names nobody is for all."""
-        if id is None:
-            return (*self._legacy, *self._by_request.values())
-        return (self._by_request[id],) if id in self._by_request else ()
+    def _named(self, id: object) -> Iterable[Events]:
+        events = self._by_request.get(id) if is_request_id(id) else None
+        return () if events is None else (events,)
+
+    def _all(self) -> Iterable[Events]:
+        return (*self._legacy, *self._by_request.values())
 
     def closed(self, closed: Closed) -> None:
         """The connection has ended: so has everything that listens."""
-        for events in self._listeners(None):
+        for events in self._all():
             events.end(closed.error())
 
     @asynccontextmanager
@@ -186,8 +188,7 @@ def _tells(
     return capability is not None and capability.list_changed is True
 
 
-def _subscription_id(params: JSONObject) -> RequestId | None:
-    """The subscription that a notification names, None if it names none."""
+def _subscription_id(params: JSONObject) -> object:
+    """The subscription that a notification names; `MISSING` if it names none."""
     meta = params.get("_meta")
-    id = meta.get(keys.SUBSCRIPTION_ID) if isinstance(meta, dict) else None
-    return id if is_request_id(id) else None
+    return meta.get(keys.SUBSCRIPTION_ID, MISSING) if isinstance(meta, dict) else MISSING

@@ -179,7 +179,7 @@ async def test_what_cannot_be_sent_is_the_callers_error(autojump_clock: MockCloc
     """NaN leaves the call that brought it; the connection goes on."""
     server = Scripted({"tools/call": text_result()})
     async with server.connect() as client:
-        with pytest.raises(EncodeError, match="arguments.x"):
+        with pytest.raises(EncodeError, match=r"arguments\.x"):
             await client.call_tool("t", {"x": float("nan")})
         await client.call_tool("t")
     assert len(server.sent("tools/call")) == 1
@@ -282,7 +282,7 @@ async def test_an_answer_that_cannot_be_decoded_fails_its_call(autojump_clock: M
     """A lone surrogate in a result: the id is recovered, that call fails, others go on."""
 
     async def garbled(server: Scripted, request: JSONObject) -> Answer:
-        text = '{"jsonrpc":"2.0","id":%d,"result":{"content":["\\ud800"]}}' % request["id"]
+        text = f'{{"jsonrpc":"2.0","id":{request["id"]},"result":{{"content":["\\ud800"]}}}}'
         await server.send(text.encode())
         return SILENCE
 
@@ -497,7 +497,7 @@ async def test_the_clock_stops_while_a_person_answers(
     start: Start, autojump_clock: MockClock
 ) -> None:
     """A question that takes an hour does not use up the timeout of the call that led to it."""
-    form = {
+    form: JSONObject = {
         "method": "elicitation/create",
         "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}},
     }

@@ -289,7 +289,7 @@ async def test_a_malformed_answer_to_initialize(
 
 async def test_capabilities_as_the_requested_revision_has_them(autojump_clock: MockClock) -> None:
     """No url mode before 2025-11-25, no elicitation before 2025-06-18, no listChanged modern."""
-    everything = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
+    everything: JSONObject = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
     introduction = Introduction({}, {**everything, "roots": {"listChanged": True}})
     of = introduction.capabilities_in
     assert of("2024-11-05") == {"sampling": {}, "roots": {"listChanged": True}}

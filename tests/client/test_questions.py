@@ -191,7 +191,7 @@ async def test_capabilities_on_the_wire_by_revision(
 async def test_capabilities_of_the_caller_replace_ours(autojump_clock: MockClock) -> None:
     """An application may declare more than callbacks, or less than they could do."""
     server = Scripted()
-    declared = {"extensions": {"com.example/x": {}}, "elicitation": {"form": {}}}
+    declared: JSONObject = {"extensions": {"com.example/x": {}}, "elicitation": {"form": {}}}
     async with server.connect(on_elicit=print, on_sample=print, capabilities=declared):
         pass
     told = server.received[0]["params"]["_meta"][keys.CLIENT_CAPABILITIES]

@@ -1,5 +1,6 @@
 """Requests in several rounds: what a server needs to know before it can answer."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -188,7 +189,7 @@ async def test_repeating_without_questions_backs_off(autojump_clock: MockClock) 
 
     async with Scripted({"tools/call": step}).connect(round_backoff=0.1) as client:
         await client.call_tool("t")
-    pauses = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
     assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, LONGEST_BACKOFF, LONGEST_BACKOFF])
 
 
@@ -204,7 +205,7 @@ async def test_questions_do_not_back_off(autojump_clock: MockClock) -> None:
 
     async with Scripted({"tools/call": step}).connect(round_backoff=1, on_elicit=accept) as client:
         await client.call_tool("t")
-    pauses = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
     assert pauses == pytest.approx([1, 0, 0, 1])
 
 
@@ -324,7 +325,7 @@ async def test_a_legacy_question_that_fails_during_several_calls(
 async def test_death_ends_a_call_between_two_attempts(
     result: JSONObject, autojump_clock: MockClock
 ) -> None:
-    """A person is not left in front of a question whose server is dead; nor is a pause slept out."""
+    """No person is left in front of a question whose server is dead; no pause is slept out."""
     released: list[str] = []
 
     async def person(request: object) -> JSONObject:
@@ -340,13 +341,15 @@ async def test_death_ends_a_call_between_two_attempts(
         await trio.sleep(2)
         await server.close()
 
-    async with server.connect(on_elicit=person, round_backoff=5000) as client:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(die)
-            began = trio.current_time()
-            with pytest.raises(ConnectionClosed):
-                await client.call_tool("t")
-            assert trio.current_time() - began < 3
+    async with (
+        server.connect(on_elicit=person, round_backoff=5000) as client,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(die)
+        began = trio.current_time()
+        with pytest.raises(ConnectionClosed):
+            await client.call_tool("t")
+        assert trio.current_time() - began < 3
     assert released == (["released"] if "inputRequests" in result else [])
 
 
