@@ -84,12 +84,21 @@ def _signals() -> list[signal.Signals]:
 
 
 def write_stdout(text: str, encoding: str | None = None) -> None:
-    """Write a result. Raises `Stopped` if nobody reads it, as with `| head`."""
+    """Write a result.
+
+    Raises:
+        Stopped: Nobody reads it, as with `| head`.
+        Failed: It cannot be written.
+    """
+    if sys.stdout is None:
+        raise Failed("the result cannot be written: standard output is closed")
     data = text.encode(encoding or sys.stdout.encoding, "replace")
     try:
         sys.stdout.buffer.write(data)
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as exc:
         # Python flushes once more when it exits, and would complain then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise Stopped(BROKEN_PIPE) from None
+        if isinstance(exc, BrokenPipeError):
+            raise Stopped(BROKEN_PIPE) from None
+        raise Failed(f"the result cannot be written: {exc.strerror}") from exc

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 import attrs
+import click
 
 from mcp_trio.cli.ending import Failed, run_until_signal
 from mcp_trio.cli.forms import Questions
@@ -16,6 +17,7 @@ from mcp_trio.cli.untrusted import one_line
 from mcp_trio.client.client import Client, open_client
 from mcp_trio.client.options import CONNECT_TIMEOUT, PROBE_TIMEOUT
 from mcp_trio.exceptions import ConnectionClosed, MCPError, ProtocolError, RequestTimeout
+from mcp_trio.wire.jsonrpc import EncodeError
 
 T = TypeVar("T")
 
@@ -47,6 +49,7 @@ class Link:
 
         Raises:
             Failed: It did not work; the message is for people.
+        click.UsageError: The arguments cannot be sent.
             Stopped: A signal came first.
         """
         with _logging_to(self.screen), self.screen:
@@ -72,6 +75,8 @@ class Link:
             ) as client:
                 connected = True
                 return await work(client)
+        except EncodeError as exc:
+            raise click.UsageError(f"This {exc}.") from exc
         except FAILURES as exc:
             raise Failed(self._explain(exc, connected=connected)) from exc
 

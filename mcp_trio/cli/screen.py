@@ -49,7 +49,7 @@ class Screen:
     @property
     def interactive(self) -> bool:
         """Whether somebody is there to answer questions."""
-        return sys.stdin.isatty() and sys.stderr.isatty()
+        return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
     def say(self, text: str, style: str = "") -> None:
         """Show text; what is not ours in it is made harmless."""

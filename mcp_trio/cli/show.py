@@ -6,7 +6,9 @@ is not wrapped or cut: what is piped somewhere has to be what the server sent.
 
 import base64
 import binascii
+import io
 import json
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -43,10 +45,13 @@ LONGEST_DEFAULT = 20  # characters of a default value in a table
 
 def rendered(show: Callable[..., None], *what: object) -> str:
     """What a function of this module prints, as text for our stdout."""
-    console = Console(markup=False, highlight=False, emoji=False)
-    with console.capture() as captured:
-        show(console, *what)
-    return captured.get()
+    text = io.StringIO()
+    terminal = True if sys.stdout is not None and sys.stdout.isatty() else None
+    console = Console(
+        file=text, force_terminal=terminal, markup=False, highlight=False, emoji=False
+    )
+    show(console, *what)
+    return text.getvalue()
 
 
 def inspection(console: Console, found: Inspection) -> None:

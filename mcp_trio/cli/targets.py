@@ -87,6 +87,8 @@ def read_env(words: Sequence[str]) -> dict[str, str]:
     found = {}
     for word in words:
         name, equals, value = word.partition("=")
+        if not name:
+            raise click.UsageError(f"--env {word!r}: the name is missing.")
         if not equals and name not in os.environ:
             raise click.UsageError(f"--env {name}: there is no such variable here.")
         found[name] = value if equals else os.environ[name]

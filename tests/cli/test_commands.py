@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -260,6 +261,31 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         err = process.stderr.read()
         assert process.wait(LIMIT) == 128 + signal.SIGPIPE
     assert err == b""
+
+
+@pytest.mark.parametrize(
+    ("redirection", "status", "message"),
+    [
+        (">&-", 3, "standard output is closed"),
+        (">/dev/full", 3, "No space left on device"),
+        ("<&-", 0, ""),
+        ("2>&-", 0, ""),
+    ],
+)
+def test_descriptors_may_be_missing(redirection: str, status: int, message: str) -> None:
+    """A result that is lost is an error, and what nobody needs may be closed."""
+    line = f"{shlex.join([*COMMAND, 'call', 'greet'])} {redirection}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == status
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_cannot_be_sent_is_usage() -> None:
+    """JSON can write half of a surrogate pair, and UTF-8 cannot."""
+    run = mcp_trio("call", "echo", r'{"text": "\ud800"}')
+    assert (run.status, run.stdout) == (2, "")
+    assert "params.arguments.text holds a lone surrogate" in run.stderr
 
 
 def test_a_person_answers_at_the_terminal() -> None:

@@ -64,6 +64,8 @@ def test_variables_are_named_or_given(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_env(["TOKEN", "A=b=c", "EMPTY="]) == {"TOKEN": "t=1", "A": "b=c", "EMPTY": ""}
     with pytest.raises(click.UsageError, match="ABSENT"):
         read_env(["ABSENT"])
+    with pytest.raises(click.UsageError, match="the name is missing"):
+        read_env(["=value"])
 
 
 def test_a_file_finds_its_neighbours(
