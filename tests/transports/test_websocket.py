@@ -190,10 +190,10 @@ async def test_garbage_instead_of_a_handshake_hurts_nobody() -> None:
     async with serving(make_server()) as url:
         port = int(url.rpartition(":")[2].partition("/")[0])
         for garbage in (b"", b"\0\1\2", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"x" * 100_000):
-            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            raw = await trio.open_tcp_stream("127.0.0.1", port)
             with suppress(trio.BrokenResourceError):
-                await stream.send_all(garbage)
-            await stream.aclose()
+                await raw.send_all(garbage)
+            await raw.aclose()
         async with (
             open_websocket_stream(url, message_limit=LIMIT) as stream,
             mcp_trio.open_client(stream) as client,
