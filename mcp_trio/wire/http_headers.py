@@ -19,6 +19,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterable
+from math import isfinite
 from typing import Final, TypeAlias
 
 from .header_params import LARGEST_INTEGER, HeaderParam, out_of_range
@@ -97,10 +98,11 @@ def _argument_text(value: JSON) -> str | None:
         return "true" if value else "false"
     if out_of_range(value):
         raise HeaderError(f"an integer in a header is at most {LARGEST_INTEGER} either way")
-    # In JSON Schema 42.0 is an integer too.
+    # In JSON Schema 42.0 is an integer too. 1.5 is of no type that may be marked, but it is for the
+    # check of the arguments to say so, and peers do repeat it.
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         return str(int(value))
-    return None
+    return repr(value) if isinstance(value, float) and isfinite(value) else None
 
 
 # Client ---------------------------------------------------------------------------------------
