@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -399,3 +402,27 @@ async def test_memory(tmp_path: Path) -> None:
             assert found.structured_content == {"entities": [ada], "relations": []}
             broken = await client.call_tool("create_entities", {"entities": [{"name": 1}]})
             assert broken.is_error
+
+
+def _processes_with(marker: str) -> set[str]:
+    """The ids of processes that have this in their environment."""
+    found = set()
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):  # it has ended, or it is somebody else's
+            if marker.encode() in file.read_bytes():
+                found.add(file.parent.name)
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+async def test_npx_starts_a_server_and_takes_it_along(npm_project: Path, tmp_path: Path) -> None:
+    """A launcher as in users' configurations: npx starts a shell, and that starts the server."""
+    argv = [*peers.npx(), "-y", "@modelcontextprotocol/server-memory"]
+    path = os.pathsep.join([str(peers.node().parent), os.environ["PATH"]])
+    environment = {"PATH": path, "MEMORY_FILE_PATH": str(tmp_path / "memory.jsonl")}
+    parameters = StdioParameters.from_argv(argv, env=environment, cwd=npm_project)
+    with trio.fail_after(30):
+        async with open_client(parameters) as client:
+            assert len(await client.list_tools()) == 9
+            assert len(_processes_with(str(tmp_path))) >= 2
+    assert _processes_with(str(tmp_path)) == set()

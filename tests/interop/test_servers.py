@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import attrs
 import pytest
 import trio
 
@@ -29,8 +30,8 @@ from tests.interop.kit import KITS, TODAY, Kit
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.usefixtures("mcp_python", "fastmcp_python", "node", "npm_project"),
-    pytest.mark.parametrize("kit", KITS, ids=str),
 ]
+each_kit = pytest.mark.parametrize("kit", KITS, ids=str)
 
 TOOLS = ["add", "echo", "big", "steps", "wait", "cancelled", "greet", "think", "roots", "fail"]
 UNUSUAL = "U+2028 \u2028, U+0085 \x85, a tab \t, CRLF \r\n, NUL \x00, é and \U0001f600"
@@ -65,6 +66,7 @@ async def check_stopped(client: Client, times: int) -> None:
             await trio.sleep(0.01)
 
 
+@each_kit
 async def test_lists_and_gets(kit: Kit) -> None:
     """The handshake, and every list, read, get and completion."""
     async with connected(kit) as client:
@@ -111,6 +113,7 @@ async def test_lists_and_gets(kit: Kit) -> None:
         assert refused.value.code == -32601
 
 
+@each_kit
 async def test_calls(kit: Kit) -> None:
     """Results, structured and not, of any size and any characters, many at a time; failures."""
     async with connected(kit) as client:
@@ -143,6 +146,7 @@ async def test_calls(kit: Kit) -> None:
             assert (await client.call_tool("nonesuch")).is_error
 
 
+@each_kit
 async def test_progress_and_cancellation(kit: Kit) -> None:
     """Progress comes in order, before the result; the server sees that a call was cancelled."""
     async with connected(kit) as client:
@@ -171,6 +175,7 @@ async def test_progress_and_cancellation(kit: Kit) -> None:
         await check_stopped(client, 3)
 
 
+@each_kit
 async def test_questions_and_log(kit: Kit) -> None:
     """The user, the model and the roots are asked, in whichever way the era has; logs arrive."""
     logs: list[LoggingMessageNotificationParams] = []
@@ -212,6 +217,7 @@ async def test_questions_and_log(kit: Kit) -> None:
         assert [log.data for log in logs] == [kit.logged] * len(logs)
 
 
+@each_kit
 async def test_missing_capability(kit: Kit) -> None:
     """A question that a client does not answer fails the call and nothing else."""
     async with connected(kit) as client:
@@ -227,6 +233,7 @@ async def test_missing_capability(kit: Kit) -> None:
         assert await say(client, "add", a=1, b=1) == "2"
 
 
+@each_kit
 async def test_changes(kit: Kit) -> None:
     """What a server agreed to tell of, it tells, and the end of listening does not disturb it."""
     async with connected(kit) as client:
@@ -250,6 +257,35 @@ async def test_changes(kit: Kit) -> None:
             assert name in [tool.name for tool in await client.list_tools()]
 
 
+EARLIER = [
+    pytest.param(attrs.evolve(kit, mode=version, version=version), id=f"{kit.name}-{version}")
+    for kit in KITS
+    if kit.mode == "legacy" and kit.name in ("ours", "mcp", "ts-1.32")
+    for version in ("2024-11-05", "2025-03-26", "2025-06-18")
+]
+
+
+@pytest.mark.parametrize("kit", EARLIER)
+async def test_earlier_revisions(kit: Kit) -> None:
+    """A server that speaks an earlier revision speaks it with us, questions included."""
+    async with connected(
+        kit, on_elicit=lambda _: {"name": "Ada"}, on_list_roots=lambda _: ["file:///a"]
+    ) as client:
+        assert client.protocol_version == kit.version
+        await client.list_tools()
+        assert await say(client, "add", a=2, b=3) == "5"
+        assert await say(client, "roots") == "file:///a"
+        await client.ping()
+        steps: list[float] = []
+        await client.call_tool(
+            "steps", {"count": 3}, on_progress=lambda p: steps.append(p.progress)
+        )
+        assert steps == [1, 2, 3]
+        if kit.version >= "2025-06-18":
+            assert await say(client, "greet") == "Hello, Ada!"
+
+
+@each_kit
 async def test_death(kit: Kit) -> None:
     """A server that dies in the middle of calls fails them all at once, and says how it ended."""
     async with connected(kit) as client:
