@@ -173,6 +173,7 @@ async def test_client_that_answers_no_ping_is_given_up() -> None:
             b"GET /mcp HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + key + b"\r\n\r\n"
         )
+        await stream.receive_some()  # the end of the handshake, and the last that it reads
         body = (
             b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"watch","_meta":{'
             b'"io.modelcontextprotocol/protocolVersion":"2026-07-28",'
