@@ -9,6 +9,7 @@ the server raises
 - `MCPError` if the server answers with an error,
 - `ConnectionClosed` if the connection ends or has ended, with the reason, and for a child process
   with its exit status and the last lines of its stderr,
+- `TransportError` if the exchange failed over HTTP, where the next one may succeed,
 - `RequestTimeout` if a `timeout` was given and ran out,
 - `ProtocolError` if the server's answer breaks the protocol,
 
@@ -19,7 +20,7 @@ import importlib.metadata
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
@@ -36,8 +37,7 @@ from mcp_trio.client.options import (
 )
 from mcp_trio.client.output import OutputChecks
 from mcp_trio.client.questions import Answers, OnElicit, OnListRoots, OnSample
-from mcp_trio.client.targets import Target, open_target
-from mcp_trio.connection import Connection, open_connection
+from mcp_trio.client.targets import SEND_TIMEOUT, Link, Target, open_target
 from mcp_trio.exceptions import MCPError, ProtocolError, RequestTimeout
 from mcp_trio.peer import IncomingRequest, Peer
 from mcp_trio.protocol.convert import StructureError, structure, unstructure
@@ -62,6 +62,9 @@ from mcp_trio.protocol.types.tools import CallToolResult, ListToolsResult, Tool
 from mcp_trio.wire.jsonrpc import JSONObject, Notification
 from mcp_trio.wire.ndjson import CLIENT_LINE_LIMIT
 
+if TYPE_CHECKING:
+    import httpx
+
 logger = logging.getLogger("mcp_trio")
 Page = TypeVar("Page", bound=CacheablePage)
 
@@ -74,7 +77,7 @@ class Client:
     """
 
     peer: Peer
-    _connection: Connection
+    _connection: Link
     _on_log: Callback[LoggingMessageNotificationParams] | None = None
     _on_notification: Callback[Notification] | None = None
 
@@ -388,7 +391,7 @@ class Client:
 
     # What the server sends
 
-    def _opened(self, connection: Connection) -> None:
+    def _opened(self, connection: Link) -> None:
         self._connection = connection
         self.peer = self._calls.peer = connection.peer
         options, nursery = self._options, connection.nursery
@@ -496,6 +499,9 @@ async def open_client(
     cache: bool = False,
     line_limit: int = CLIENT_LINE_LIMIT,
     max_in_flight: int = 1000,
+    http: "httpx.AsyncClient | None" = None,
+    headers: Mapping[str, str] | None = None,
+    send_timeout: float = SEND_TIMEOUT,
 ) -> AsyncIterator[Client]:
     """Connect to a server, agree on a revision with it, and be its client for a block.
 
@@ -506,7 +512,8 @@ async def open_client(
 
     Args:
         target: What to connect to: a list of argv or `StdioParameters`, for a server that is
-            started; a `trio.abc.Stream` to one that runs; a `Server` in this process.
+            started; an http or https URL; a `trio.abc.Stream` to one that runs; a `Server` in this
+            process.
         mode: "auto" finds out which era the server belongs to; "modern" and "legacy" insist on
             one; a revision such as "2025-06-18" offers only that one.
         on_elicit: Asks the user; gets `ElicitRequestFormParams` or `ElicitRequestURLParams`, and
@@ -536,6 +543,14 @@ async def open_client(
             server/utilities/caching).
         line_limit: The most bytes that one message may have.
         max_in_flight: How many requests of the server may be open at once.
+        http: For URLs: the httpx client to use, with its proxies, certificates, authentication and
+            hooks. It stays open. Its timeouts do not count, nor does it follow redirects.
+        headers: For URLs: headers of each request.
+        send_timeout: For URLs: seconds for each of getting a free connection of the pool,
+            connecting, and sending. Waiting for an answer has no limit but a call's `timeout`.
+
+    Over HTTP each request is an exchange of its own: where one fails, its call raises
+    `TransportError`, and the next one tries again.
 
     Callbacks may be plain or coroutine functions. `on_log` and `on_notification` must not block:
     a plain one is called by the task that reads, a coroutine one runs in a task of its own, which
@@ -548,6 +563,8 @@ async def open_client(
         RequestTimeout: The handshake took longer than `connect_timeout`.
         UnsupportedProtocolVersion: There is no revision in common.
         MCPError: The server refused.
+        TransportError: The server cannot be reached over HTTP, or answers what is no MCP.
+        AuthorizationRequired: It wants to know who asks; a `TransportError`.
         ProtocolError: The server answered what cannot be read.
         TypeError, ValueError: A parameter that makes no sense; nothing is started.
     """
@@ -572,9 +589,15 @@ async def open_client(
     )
     client = Client(options)
     async with (
-        open_target(target, line_limit=line_limit, on_stderr=on_stderr) as opened,
-        open_connection(
-            opened.stream,
+        open_target(
+            target,
+            line_limit=line_limit,
+            on_stderr=on_stderr,
+            http=http,
+            headers=headers,
+            send_timeout=send_timeout,
+        ) as opened,
+        opened.connect(
             handle=client._handle,
             on_notification=client._notified,
             on_stray=on_noise,

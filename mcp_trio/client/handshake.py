@@ -19,7 +19,14 @@ from collections.abc import Sequence
 
 import attrs
 
-from mcp_trio.exceptions import MCPError, ProtocolError, RequestTimeout, UnsupportedProtocolVersion
+from mcp_trio.exceptions import (
+    AuthorizationRequired,
+    MCPError,
+    ProtocolError,
+    RequestTimeout,
+    TransportError,
+    UnsupportedProtocolVersion,
+)
 from mcp_trio.peer import Peer
 from mcp_trio.protocol import meta as keys
 from mcp_trio.protocol.convert import StructureError, structure
@@ -139,6 +146,7 @@ class Handshake:
             MCPError: The server refuses.
             ProtocolError: It answers what cannot be read.
             ConnectionClosed: It is gone.
+            TransportError: It cannot be reached over HTTP, or answers what is no MCP.
         """
         if not self._modern:
             return await self._initialize()
@@ -195,6 +203,13 @@ class Handshake:
         except RequestTimeout:
             self._silent = True
             return None
+        except AuthorizationRequired:
+            raise
+        except TransportError as error:
+            # Any status without an error that only modern servers know is what an older one says.
+            if error.status is None or not self._legacy:
+                raise
+            return MCPError(INVALID_REQUEST, str(error))
         except ProtocolError as error:
             return MCPError(INVALID_REQUEST, str(error))
 

@@ -2,9 +2,9 @@
 
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from typing import Protocol, TypeAlias, runtime_checkable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypedDict, Unpack, runtime_checkable
 
 import attrs
 import trio
@@ -15,13 +15,20 @@ from mcp_trio.connection import (
     LineStream,
     MemoryFrameStream,
     memory_frame_pair,
+    open_connection,
     open_private_nursery,
 )
-from mcp_trio.peer import Closed, sole_exception
+from mcp_trio.peer import Closed, Handler, Peer, sole_exception
 from mcp_trio.transports.parameters import StdioParameters
+from mcp_trio.wire.jsonrpc import Notification
+
+if TYPE_CHECKING:
+    import httpx
 
 logger = logging.getLogger("mcp_trio")
 
+#: Seconds for each of: getting a free connection, connecting, and sending, over HTTP.
+SEND_TIMEOUT = 60.0
 #: Seconds that a server in this process has to finish, its lifespan too, once its client has gone.
 SERVER_TIME = 2.0
 
@@ -39,6 +46,20 @@ Target: TypeAlias = (
 )
 
 
+class Link(Protocol):
+    """A connection, as far as a client has to know it."""
+
+    peer: Peer
+    nursery: trio.Nursery
+
+
+class _Ends(TypedDict, total=False):
+    handle: Handler
+    on_notification: Callable[[Notification], None]
+    on_stray: Callable[[bytes, str], object] | None
+    max_in_flight: int
+
+
 @attrs.frozen
 class Opened:
     """An open stream, and what to call once the handshake over it is done."""
@@ -46,12 +67,48 @@ class Opened:
     stream: FrameStream
     established: Callable[[], None] = lambda: None
 
+    def connect(self, **ends: Unpack[_Ends]) -> AbstractAsyncContextManager[Link]:
+        """A connection over the stream; the parameters are those of `open_connection`."""
+        return open_connection(self.stream, **ends)
+
+
+@attrs.frozen
+class OpenedHTTP:
+    """A URL where each message is an exchange of its own."""
+
+    url: str
+    http: "httpx.AsyncClient | None"
+    headers: Mapping[str, str]
+    send_timeout: float
+    line_limit: int
+    established: Callable[[], None] = lambda: None
+
+    def connect(self, **ends: Unpack[_Ends]) -> AbstractAsyncContextManager[Link]:
+        """A connection to the server behind the URL."""
+        # Only who speaks HTTP pays for httpx.
+        from mcp_trio.transports.http_client import open_http_connection
+
+        return open_http_connection(
+            self.url,
+            http=self.http,
+            headers=self.headers,
+            send_timeout=self.send_timeout,
+            limit=self.line_limit,
+            **ends,
+        )
+
 
 @asynccontextmanager
 async def open_target(
-    target: Target, *, line_limit: int, on_stderr: Callable[[str], object] | None
-) -> AsyncIterator[Opened]:
-    """Open the stream to a target.
+    target: Target,
+    *,
+    line_limit: int,
+    on_stderr: Callable[[str], object] | None,
+    http: "httpx.AsyncClient | None" = None,
+    headers: Mapping[str, str] | None = None,
+    send_timeout: float = SEND_TIMEOUT,
+) -> AsyncIterator[Opened | OpenedHTTP]:
+    """Open the way to a target.
 
     Raises:
         TypeError: It is nothing that a client can be opened on.
@@ -60,9 +117,14 @@ async def open_target(
     """
     if on_stderr is not None and not isinstance(target, StdioParameters | list | tuple):
         raise TypeError("on_stderr is for servers that are started by a command")
+    over_http = isinstance(target, str) and target.lower().startswith(("http://", "https://"))
+    if (http is not None or headers is not None) and not over_http:
+        raise TypeError("http and headers are for http and https URLs")
     match target:
         case type():
             raise TypeError(f"cannot open a client on the class {target.__name__}: make one of it")
+        case str() if over_http:
+            yield OpenedHTTP(target, http, headers or {}, send_timeout, line_limit)
         case str():
             raise ValueError(_about_string(target))
         case FrameStream():
@@ -158,7 +220,7 @@ async def _open_in_process(server: InProcessServer) -> AsyncIterator[FrameStream
 
 def _about_string(target: str) -> str:
     scheme = target.partition("://")[0] if "://" in target else ""
-    if scheme in ("http", "https", "ws", "wss"):
+    if scheme in ("ws", "wss"):
         return f"{scheme} URLs need a network transport, which this version does not have yet"
     hint = f"[{target!r}]" if os.sep in target or " " not in target else repr(target.split())
     return f"a command is a list of argv, not a string: did you mean {hint}?"
