@@ -173,6 +173,11 @@ class Connection:
     _grace: float
     _input_ended: trio.Event = attrs.field(factory=trio.Event)
 
+    def start(self) -> None:
+        """Start the tasks that read, write and watch. They do not raise."""
+        for task in (self._read, self._write, self._watch):
+            self.nursery.start_soon(task)
+
     async def _read(self) -> None:
         reason = "the peer closed the connection"
         try:
@@ -287,9 +292,7 @@ async def open_connection(
                 answers_strays=answers_strays,
             )
             connection = Connection(stream, peer, nursery, outbox, grace)
-            nursery.start_soon(connection._read)
-            nursery.start_soon(connection._write)
-            nursery.start_soon(connection._watch)
+            connection.start()
             try:
                 yield connection
             finally:

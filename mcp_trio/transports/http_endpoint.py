@@ -1,0 +1,417 @@
+"""HTTP requests as an MCP client needs them: bounded, quiet about secrets, and loyal to one origin.
+
+Streamable HTTP and HTTP+SSE send their messages by way of an `Endpoint`. It adds to httpx what the
+protocol asks for, or what common sense does where a stranger's server answers:
+
+- Connecting and sending have a deadline, waiting for an answer has none. An answer may take an
+  hour, and a stream a day; who wants to wait less long gives the call a timeout. Whatever timeouts
+  the user's own httpx client has do not count.
+- A redirect is followed within the same origin and where it keeps the method and the body (307 and
+  308). What we send is for this server and no other.
+- What went wrong is a `TransportError` that names the URL and the status and shows the beginning of
+  the body, or the title of an error page, but never a query string, a header of ours, or an echo
+  of either.
+- A body is read up to a limit, unpacked; one that is packed in a way that could unpack to anything
+  is refused.
+"""
+
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Final, TypeAlias
+
+import attrs
+import httpx
+import trio
+
+from mcp_trio.exceptions import AuthorizationRequired, TransportError
+from mcp_trio.wire.jsonrpc import ErrorResponse, decode
+
+#: Seconds for each of: getting a free connection, connecting, and sending.
+SEND_TIMEOUT: Final = 60.0
+#: Redirects that are followed for one request.
+MOST_REDIRECTS: Final = 5
+#: Bytes that are read of the answer to a request that was refused, and the seconds for that.
+REFUSAL_LIMIT: Final = 64 * 1024
+REFUSAL_TIME: Final = 10.0
+#: Characters of a body that an error shows.
+EXCERPT: Final = 200
+#: Seconds for letting go of a connection.
+CLOSE_TIME: Final = 1.0
+#: Seconds that an idle connection is kept. Common servers close theirs after 5, and a request that
+#: meets the closing fails.
+KEEP_IDLE: Final = 4.0
+
+#: Packings whose worst case is about a thousand times the packed size.
+_PACKINGS: Final = "gzip, deflate"
+_Headers: TypeAlias = list[tuple[bytes, bytes]]
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t -~]*")
+_TITLE = re.compile(rb"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
+
+
+class Unreachable(TransportError):
+    """Nobody is there to connect to."""
+
+
+@attrs.frozen
+class Refusal:
+    """A request that was answered by a status other than 2xx.
+
+    `error` says so as an exception; `answer` is the JSON-RPC error in the body, if it holds one.
+    """
+
+    status: int
+    error: TransportError
+    answer: ErrorResponse | None = None
+
+
+class Endpoint:
+    """A URL to which requests go, by way of an httpx client.
+
+    Args:
+        http: Sends the requests; not closed here.
+        url: Where they go.
+        headers: Go with each request, behind those of the protocol itself.
+        send_timeout: Seconds for each of: getting a free connection, connecting, sending.
+    """
+
+    def __init__(
+        self,
+        http: httpx.AsyncClient,
+        url: str | httpx.URL,
+        headers: Mapping[str, str],
+        send_timeout: float = SEND_TIMEOUT,
+    ) -> None:
+        self.http = http
+        self.url = httpx.URL(url)
+        self.headers = dict(headers)
+        self.send_timeout = send_timeout
+        wait = None if send_timeout == float("inf") else send_timeout
+        self._timeout = httpx.Timeout(wait, read=None)
+
+    @property
+    def name(self) -> str:
+        """The URL as errors show it."""
+        return shown(self.url)
+
+    def at(self, url: httpx.URL) -> "Endpoint":
+        """The same at another URL."""
+        return Endpoint(self.http, url, self.headers, self.send_timeout)
+
+    @asynccontextmanager
+    async def open(
+        self, method: str, headers: Mapping[str, str], content: bytes | None = None
+    ) -> AsyncIterator["Reply"]:
+        """Send a request, and have the head of its answer for the length of a block.
+
+        Raises:
+            TransportError: It could not be sent, or was answered by a redirect that is not
+                followed.
+        """
+        response = await self._follow(method, self._headed(headers), content)
+        try:
+            yield Reply(response)
+        finally:
+            await _close(response)
+
+    def _headed(self, headers: Mapping[str, str]) -> _Headers:
+        """The headers given, and those of the user that are none of them, whatever their case."""
+        ours = {name.lower() for name in headers}
+        theirs = [item for item in self.headers.items() if item[0].lower() not in ours]
+        all_of_them = [*theirs, *headers.items(), ("Accept-Encoding", _PACKINGS)]
+        return [(name.encode("ascii"), value.encode("latin-1")) for name, value in all_of_them]
+
+    async def _follow(
+        self, method: str, headers: _Headers, content: bytes | None
+    ) -> httpx.Response:
+        url = self.url
+        for _ in range(MOST_REDIRECTS + 1):
+            response = await self._send(method, url, headers, content)
+            if not response.has_redirect_location:
+                return response
+            try:
+                url = _redirected(response, url)
+            finally:
+                await _close(response)
+        raise TransportError(f"{self.name} redirects more than {MOST_REDIRECTS} times")
+
+    async def _send(
+        self, method: str, url: httpx.URL, headers: _Headers, content: bytes | None
+    ) -> httpx.Response:
+        request = self.http.build_request(
+            method,
+            url,
+            headers=headers,
+            content=content,
+            timeout=self._timeout,
+        )
+        try:
+            return await self.http.send(request, stream=True, follow_redirects=False)
+        except httpx.ConnectError as error:
+            raise Unreachable(f"cannot connect to {shown(url)}: {error}") from error
+        except httpx.TransportError as error:
+            raise TransportError(self._unsent(error, url)) from error
+
+    def _unsent(self, error: httpx.TransportError, url: httpx.URL) -> str:
+        """What became of a request that had no answer at all."""
+        where, why = shown(url), str(error) or type(error).__name__
+        seconds = f"{self.send_timeout:g} s"
+        match error:
+            case httpx.PoolTimeout():
+                return (
+                    f"no connection to {where} became free within {seconds}: each request and each "
+                    "open stream holds one, and the httpx client allows no more "
+                    "(httpx.Limits, max_connections)"
+                )
+            case httpx.ConnectTimeout():
+                return f"connecting to {where} took longer than {seconds}"
+            case httpx.WriteTimeout():
+                return f"sending to {where} took longer than {seconds}"
+            case httpx.ProxyError():
+                return f"cannot connect to {where}: {why}"
+            case _:
+                return f"the connection to {where} broke before an answer came: {why}"
+
+
+@asynccontextmanager
+async def open_endpoint(
+    url: str,
+    *,
+    http: httpx.AsyncClient | None = None,
+    headers: Mapping[str, str] | None = None,
+    send_timeout: float = SEND_TIMEOUT,
+) -> AsyncIterator[Endpoint]:
+    """An endpoint for the length of a block, with an httpx client of its own if none is given.
+
+    Raises:
+        ValueError: The URL or a header cannot be sent.
+    """
+    _check(url, headers or {})
+    if http is not None:
+        yield Endpoint(http, url, headers or {}, send_timeout)
+        return
+    # No bound on connections: calls that wait for an answer would starve the answers that they wait
+    # for. How many there are is how many calls the user makes at once.
+    limits = httpx.Limits(max_connections=None, keepalive_expiry=KEEP_IDLE)
+    own = httpx.AsyncClient(limits=limits, headers={"User-Agent": "mcp-trio"})
+    try:
+        yield Endpoint(own, url, headers or {}, send_timeout)
+    finally:
+        with trio.CancelScope(deadline=trio.current_time() + CLOSE_TIME, shield=True):
+            await own.aclose()
+
+
+def _check(url: str, headers: Mapping[str, str]) -> None:
+    """Find here what would fail later, where the message would show the value."""
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise ValueError(f"this is no URL: {error}") from None
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise ValueError(f"{shown(parsed)!r} is no http or https URL with a host")
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a header")
+        if not _HEADER_VALUE.fullmatch(value):
+            raise ValueError(f"the header {name} may hold printable ASCII characters only")
+
+
+class Reply:
+    """The answer to a request: its head, and its body as it comes.
+
+    Attributes:
+        status: The status code.
+        media_type: The content type in lower case and without parameters; "" if there is none.
+        name: Status and URL, as errors show them.
+    """
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+        self._stopping: trio.CancelScope | None = None
+        self.status = response.status_code
+        self.media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        reason = f" {response.reason_phrase}" if response.reason_phrase else ""
+        self.name = f"HTTP {self.status}{reason} from {shown(response.url)}"
+
+    @property
+    def ok(self) -> bool:
+        """True for a status of the 200s."""
+        return bool(200 <= self.status < 300)
+
+    @property
+    def is_stream(self) -> bool:
+        """True for a body of server-sent events."""
+        return self.media_type == "text/event-stream"
+
+    def header(self, name: str) -> str | None:
+        """The value of a header, None if there is none."""
+        value: str | None = self._response.headers.get(name)
+        return value
+
+    async def pour(self, sink: Callable[[bytes], object]) -> None:
+        """Hand over the body, piece by piece as it comes, to its end or until `stop`.
+
+        What `sink` raises leaves this, after the connection has been let go.
+
+        Raises:
+            TransportError: The body ended before it was complete, or cannot be unpacked.
+        """
+        self._check_packing()
+        failure: Exception | None = None
+        # The pieces come out of a chain of generators which only an exception from its innermost
+        # end takes down in order, so leaving the loop in its middle would leave them lying about.
+        with trio.CancelScope() as self._stopping:
+            try:
+                async for piece in self._response.aiter_bytes():
+                    if failure is None:
+                        try:
+                            sink(piece)
+                        except Exception as exc:
+                            failure = exc
+                            self.stop()
+            except (httpx.TransportError, httpx.DecodingError) as error:
+                if failure is None:
+                    why = str(error) or type(error).__name__
+                    raise TransportError(f"{self.name}: the body broke off: {why}") from error
+        if failure is not None:
+            raise failure
+
+    def stop(self, after: float = 0) -> None:
+        """Let `pour` come to its end, though the body has not, in so many seconds."""
+        if self._stopping is None:
+            raise RuntimeError("nothing is being read")
+        self._stopping.deadline = trio.current_time() + after
+        if not after:
+            self._stopping.cancel()
+
+    async def read(self, limit: int) -> bytes:
+        """The whole body.
+
+        Raises:
+            TransportError: It is longer than `limit` bytes, or broke off.
+        """
+        body = bytearray()
+
+        def take(piece: bytes) -> None:
+            if len(body) + len(piece) > limit:
+                raise TransportError(f"{self.name}: the body is longer than {limit} bytes")
+            body.extend(piece)
+
+        await self.pour(take)
+        return bytes(body)
+
+    async def skim(self) -> bytes:
+        """The beginning of the body, in bounded time: enough to see what it is about."""
+        body = bytearray()
+
+        def take(piece: bytes) -> None:
+            body.extend(piece[: REFUSAL_LIMIT - len(body)])
+            if len(body) >= REFUSAL_LIMIT:
+                self.stop()
+
+        with trio.move_on_after(REFUSAL_TIME):
+            with suppress(TransportError):  # the status says more
+                await self.pour(take)
+        return bytes(body)
+
+    async def refusal(self) -> Refusal:
+        """Why a request was refused."""
+        body = await self.skim()
+        answer = decode(body) if body else None
+        if isinstance(answer, ErrorResponse):
+            error = self.error(problem=answer.error.message)
+            return Refusal(self.status, error, answer)
+        return Refusal(self.status, self.error(body))
+
+    def error(self, body: bytes = b"", *, problem: str = "") -> TransportError:
+        """The exception for this reply: it is a refusal, or its body is not what it should be."""
+        shows = ": ".join(filter(None, [problem, _excerpt(body, self.media_type)]))
+        shows = self._without_secrets(shows)[: 2 * EXCERPT]
+        reason = f"{self.name}: {shows}" if shows else self.name
+        if self.status in (401, 403):
+            challenge = self.header("www-authenticate") or ""
+            return AuthorizationRequired(reason, self.status, challenge)
+        return TransportError(reason, self.status)
+
+    def _check_packing(self) -> None:
+        packing = (self.header("content-encoding") or "identity").strip().lower()
+        if packing not in ("identity", "gzip", "x-gzip", "deflate"):
+            raise TransportError(
+                f"{self.name}: the body is packed by {packing!r}, not by one of {_PACKINGS}",
+                self.status,
+            )
+
+    def _without_secrets(self, text: str) -> str:
+        """A text of the server, which may repeat what we sent, without that."""
+        request = self._response.request
+        secrets = {value for name, value in request.headers.items() if name not in _PUBLIC}
+        secrets |= {word for value in secrets for word in value.split()}
+        secrets |= {value for _, value in request.url.params.multi_items()}
+        secrets |= {request.url.password, request.url.query.decode("ascii", "replace")}
+        for secret in sorted(secrets, key=len, reverse=True):
+            if len(secret) >= 4:
+                text = text.replace(secret, "***")
+        return text
+
+
+#: Headers of a request that hold nothing private; any other may be the user's.
+_PUBLIC: Final = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "content-type",
+        "host",
+        "mcp-method",
+        "mcp-name",
+        "mcp-protocol-version",
+        "user-agent",
+    }
+)
+
+
+def shown(url: httpx.URL) -> str:
+    """A URL without what may be secret in it: the query and the password."""
+    return str(url.copy_with(userinfo=b"", query=None, fragment=None))
+
+
+def same_origin(one: httpx.URL, other: httpx.URL) -> bool:
+    """Whether two URLs have the scheme, the host and the port in common."""
+    return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
+
+
+def _redirected(response: httpx.Response, url: httpx.URL) -> httpx.URL:
+    """Where a redirect leads, if it may be followed."""
+    status = response.status_code
+    where = f"HTTP {status} from {shown(url)}"
+    try:
+        target = url.join(response.headers["location"])
+    except httpx.InvalidURL:
+        raise TransportError(f"{where}: it redirects to what is no URL", status) from None
+    if not same_origin(url, target):
+        raise TransportError(
+            f"{where}: it redirects to {shown(target)}, which is not followed, since what was sent "
+            "is for this server; if you trust that one, use its URL",
+            status,
+        )
+    if status not in (307, 308):
+        raise TransportError(
+            f"{where}: it redirects to {shown(target)} by a status that drops what was sent; "
+            "use that URL if it is the right one",
+            status,
+        )
+    return target.copy_with(fragment=None)
+
+
+def _excerpt(body: bytes, media_type: str) -> str:
+    if title := _TITLE.search(body) if "html" in media_type else None:
+        body = title[1]
+    text = body[: 8 * EXCERPT].decode(errors="replace")
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+async def _close(response: httpx.Response) -> None:
+    with trio.CancelScope(deadline=trio.current_time() + CLOSE_TIME, shield=True):
+        await response.aclose()
