@@ -25,7 +25,12 @@ from mcp_trio.exceptions import MCPError, UnsupportedProtocolVersion
 from mcp_trio.peer import CEILING, IncomingRequest, Peer, ProgressCallback
 from mcp_trio.protocol import meta as keys
 from mcp_trio.protocol.convert import StructureError, structure
-from mcp_trio.protocol.errors import INTERNAL_ERROR, METHOD_NOT_FOUND, UNSUPPORTED_VERSION
+from mcp_trio.protocol.errors import (
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    METHOD_NOT_FOUND,
+    UNSUPPORTED_VERSION,
+)
 from mcp_trio.protocol.methods import METHODS
 from mcp_trio.protocol.negotiation import Retry, Unsupported, read_refusal
 from mcp_trio.protocol.revisions import is_modern
@@ -176,8 +181,9 @@ class Calls:
         progress: ProgressCallback | None,
         allowance: _Allowance,
     ) -> JSONObject:
-        """One request, once more in another version if the server does not speak this one."""
-        retried = False
+        """One request; once more in another version if the server does not speak this one, and
+        once more if it misses headers that its tools ask for by now."""
+        retried = listed = False
         while True:
             version = self.agreement.version
             try:
@@ -190,11 +196,35 @@ class Calls:
                         max_timeout=allowance.left,
                     )
             except MCPError as error:
+                if error.code == HEADER_MISMATCH and method == "tools/call" and not listed:
+                    listed = True
+                    await self._list_tools_again(allowance)
+                    continue
                 if error.code != UNSUPPORTED_VERSION:
                     raise
                 other = self._version_after(error, version, retried=retried)
             self.agreement = attrs.evolve(self.agreement, version=other)
             retried = True
+
+    async def _list_tools_again(self, allowance: _Allowance) -> None:
+        """Have the lists of tools pass by the transport, which reads in them what headers to send
+        (MCP 2026-07-28, basic/transports/streamable-http, "Client Behavior")."""
+        params: JSONObject = {}
+        seen = set()
+        while True:
+            with allowance.spending():
+                page = await self.request(
+                    "tools/list",
+                    params,
+                    timeout=allowance.timeout,
+                    max_timeout=allowance.left,
+                    fresh=True,
+                )
+            cursor = page.get("nextCursor")
+            if not isinstance(cursor, str) or cursor in seen:
+                return
+            seen.add(cursor)
+            params = {"cursor": cursor}
 
     def _version_after(self, error: MCPError, version: str, *, retried: bool) -> str:
         offers = [offer for offer in offers_of(self._options.mode) if is_modern(offer)]

@@ -431,6 +431,17 @@ class Client:
         self._calls.closed()
         self._listening.closed(closed)
 
+    def _restore_soon(self) -> None:
+        """A new session has taken the place of one that expired: it knows nothing yet."""
+        self._connection.nursery.start_soon(self._restore)
+
+    async def _restore(self) -> None:
+        try:
+            await self._ask_for_logs()
+            await self._listening.restore()
+        except Exception as error:  # a hook of the user's httpx client may raise anything
+            logger.warning("the new session is not all that the expired one was: %s", error)
+
     def _notified(self, notification: Notification) -> None:
         """Called by the reader: must not wait."""
         method, params = notification.method, notification.params or {}
@@ -598,6 +609,7 @@ async def open_client(
             send_timeout=send_timeout,
         ) as opened,
         opened.connect(
+            client._restore_soon,
             handle=client._handle,
             on_notification=client._notified,
             on_stray=on_noise,

@@ -6,6 +6,7 @@ an hour while a resource changes a thousand times finds one event, and the set c
 what was subscribed to.
 """
 
+import copy
 from typing import TypeAlias
 
 import attrs
@@ -98,6 +99,16 @@ class Granted:
             return uri
         return next((resource for resource in self.uris if is_within(uri, resource)), None)
 
+    def everything(self) -> list[Event]:
+        """All events that may come, as if everything had changed."""
+        lists: list[tuple[bool, Event]] = [
+            (self.tools, ToolsChanged()),
+            (self.prompts, PromptsChanged()),
+            (self.resources, ResourcesChanged()),
+        ]
+        updates = [ResourceUpdated(uri) for uri in sorted(self.uris)]
+        return [event for wanted, event in lists if wanted] + updates
+
     def to_filter(self) -> JSONObject:
         """As `subscriptions/listen` writes it."""
         wanted: JSONObject = {
@@ -170,10 +181,25 @@ class Events:
         self._changed.unpark_all()
 
     def acknowledge(self, granted: Granted) -> None:
-        """Note what the server agrees to."""
+        """Note what the server agrees to.
+
+        The second time, something broke in between, and whatever changed then was not told.
+        """
         self.granted = granted
+        if self._acknowledged:
+            self.missed()
         self._acknowledged = True
         self._changed.unpark_all()
+
+    def missed(self) -> None:
+        """Note that anything may have changed."""
+        for event in self.granted.everything():
+            self.put(event)
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """True once the server has said what it agrees to."""
+        return self._acknowledged
 
     def end(self, failure: Exception | None = None) -> None:
         """No event will come any more: normally, or because of a failure. The first end counts."""
@@ -198,4 +224,4 @@ class Events:
         """What the end of the events raises, afresh each time it is met."""
         if self._failure is None:
             return StopAsyncIteration()
-        return type(self._failure)(*self._failure.args)
+        return copy.copy(self._failure)

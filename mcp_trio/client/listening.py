@@ -5,8 +5,12 @@ for it names that request; the server's answer to it is the end of the subscript
 cancellation by either side (MCP 2026-07-28, basic/patterns/subscriptions). A legacy server tells
 of lists without being asked, and of resources after `resources/subscribe`; its notifications name
 nobody, so each is for everyone who wants it.
+
+Over HTTP a subscription may break while the connection goes on. It is made again then, and whatever
+may have changed meanwhile counts as changed.
 """
 
+import logging
 import math
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -16,8 +20,14 @@ import trio
 
 from mcp_trio.client.calls import Calls
 from mcp_trio.client.events import Event, Events, Granted, read_event
-from mcp_trio.exceptions import ConnectionClosed, MCPError, ProtocolError, RequestTimeout
-from mcp_trio.peer import Call, Closed
+from mcp_trio.exceptions import (
+    AuthorizationRequired,
+    MCPError,
+    ProtocolError,
+    RequestTimeout,
+    TransportError,
+)
+from mcp_trio.peer import Closed
 from mcp_trio.protocol import meta as keys
 from mcp_trio.protocol.correlation import is_request_id
 from mcp_trio.protocol.types.capabilities import (
@@ -27,6 +37,15 @@ from mcp_trio.protocol.types.capabilities import (
     ToolsCapability,
 )
 from mcp_trio.wire.jsonrpc import MISSING, JSONObject, RequestId
+
+logger = logging.getLogger("mcp_trio")
+
+#: Seconds before a subscription that broke is made again; they double with each one that breaks
+#: at once.
+FIRST_PAUSE = 0.25
+LONGEST_PAUSE = 30.0
+#: Seconds that a subscription must have lasted for the pauses to begin anew.
+LASTING = 5.0
 
 
 @attrs.define(eq=False)
@@ -85,27 +104,60 @@ class Listening:
 
         Args:
             asked: What to hear of.
-            nursery: Waits for the end of the subscription, for as long as the block lasts.
+            nursery: Keeps the subscription, for as long as the block lasts.
             timeout: Seconds that the server has to acknowledge it.
         """
+        if (closed := self._calls.peer.closed) is not None:
+            raise closed.error()
         events = Events(asked)
-        params = self._calls.dress({"notifications": asked.to_filter()})
         limit = math.inf if timeout is None else timeout
-        waiting = trio.CancelScope()
+        wanted = trio.CancelScope()
+        nursery.start_soon(self._keep_subscribed, asked, events, wanted)
+        try:
+            with trio.move_on_after(limit) as scope:
+                await events.acknowledged()
+            if scope.cancelled_caught:
+                raise RequestTimeout("subscriptions/listen", limit)
+            yield events
+        finally:
+            wanted.cancel()
+            events.end()
+
+    async def _keep_subscribed(
+        self, asked: Granted, events: Events, wanted: trio.CancelScope
+    ) -> None:
+        """Subscribe, and again when what carries the notifications breaks. Does not raise."""
+        pause = FIRST_PAUSE
+        with wanted:
+            while True:
+                began = trio.current_time()
+                try:
+                    await self._subscription(asked, events)
+                except TransportError as error:
+                    if isinstance(error, AuthorizationRequired) or not events.is_acknowledged:
+                        return events.end(error)
+                    logger.info("a subscription broke, and is made again: %s", error)
+                except Exception as error:  # a hook of the user's httpx client may raise anything
+                    return events.end(error)
+                else:
+                    return events.end()
+                if trio.current_time() - began > LASTING:
+                    pause = FIRST_PAUSE
+                await trio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _subscription(self, asked: Granted, events: Events) -> None:
+        """Subscribe, and wait for the answer, which is the end of the subscription."""
+        params = self._calls.dress({"notifications": asked.to_filter()})
         with self._calls.peer.call("subscriptions/listen", params, endable=True) as call:
             self._by_request[call.id] = events
             try:
-                with trio.move_on_after(limit) as scope:
-                    await call.send()
-                    nursery.start_soon(_wait_end, call, events, waiting)
-                    await events.acknowledged()
-                if scope.cancelled_caught:
-                    raise RequestTimeout("subscriptions/listen", limit)
-                yield events
+                await call.send()
+                result = await call.result()
             finally:
-                waiting.cancel()
                 del self._by_request[call.id]
-                events.end()
+        if (kind := result.get("resultType", "complete")) != "complete":
+            raise ProtocolError(f"subscriptions/listen: the result is of the unknown type {kind!r}")
 
     @asynccontextmanager
     async def legacy(self, asked: Granted) -> AsyncIterator[Events]:
@@ -155,21 +207,15 @@ class Listening:
             self._unsubscribe(uri)
             raise
 
+    async def restore(self) -> None:
+        """Subscribe to all resources again, in a new session of the same server."""
+        for uri in [uri for uri, shared in self._resources.items() if shared.held]:
+            await self._calls.request("resources/subscribe", {"uri": uri})
+        for events in self._legacy:
+            events.missed()
+
     def _unsubscribe(self, uri: str) -> None:
         self._calls.peer.post("resources/unsubscribe", {"uri": uri})
-
-
-async def _wait_end(call: Call, events: Events, waiting: trio.CancelScope) -> None:
-    """Wait for the answer to a subscription, which is its end."""
-    with waiting:
-        try:
-            result = await call.result()
-        except (MCPError, ProtocolError, ConnectionClosed) as error:
-            events.end(error)
-        else:
-            kind = result.get("resultType", "complete")
-            unknown = f"subscriptions/listen: the result is of the unknown type {kind!r}"
-            events.end(None if kind == "complete" else ProtocolError(unknown))
 
 
 def _tellable(asked: Granted, can: ServerCapabilities) -> Granted:

@@ -67,8 +67,10 @@ class Opened:
     stream: FrameStream
     established: Callable[[], None] = lambda: None
 
-    def connect(self, **ends: Unpack[_Ends]) -> AbstractAsyncContextManager[Link]:
-        """A connection over the stream; the parameters are those of `open_connection`."""
+    def connect(
+        self, on_new_session: Callable[[], object], **ends: Unpack[_Ends]
+    ) -> AbstractAsyncContextManager[Link]:
+        """A connection over the stream, which has one session."""
         return open_connection(self.stream, **ends)
 
 
@@ -83,8 +85,10 @@ class OpenedHTTP:
     line_limit: int
     established: Callable[[], None] = lambda: None
 
-    def connect(self, **ends: Unpack[_Ends]) -> AbstractAsyncContextManager[Link]:
-        """A connection to the server behind the URL."""
+    def connect(
+        self, on_new_session: Callable[[], object], **ends: Unpack[_Ends]
+    ) -> AbstractAsyncContextManager[Link]:
+        """A connection to the server behind the URL, where sessions may expire."""
         # Only who speaks HTTP pays for httpx.
         from mcp_trio.transports.http_client import open_http_connection
 
@@ -94,6 +98,7 @@ class OpenedHTTP:
             headers=self.headers,
             send_timeout=self.send_timeout,
             limit=self.line_limit,
+            on_new_session=on_new_session,
             **ends,
         )
 

@@ -330,6 +330,7 @@ async def open_http_connection(
     on_notification: Callable[[Notification], None],
     on_stray: Callable[[bytes, str], object] | None = None,
     max_in_flight: int = 1000,
+    on_new_session: Callable[[], object] | None = None,
 ) -> AsyncIterator[HTTPConnection]:
     """A connection to an HTTP server for the length of a block, whatever its age.
 
@@ -343,6 +344,7 @@ async def open_http_connection(
         send_timeout: Seconds for each of: getting a free connection, connecting, sending.
         limit: The most bytes that one message may have.
         handle, on_notification, on_stray, max_in_flight: As for `Peer`.
+        on_new_session: Called when a new session has taken the place of one that expired.
 
     Raises:
         ValueError: The URL or a header cannot be sent.
@@ -361,6 +363,7 @@ async def open_http_connection(
                     on_stray=on_stray,
                     max_in_flight=max_in_flight,
                 )
+                connection.sessions.on_renewed = on_new_session
                 try:
                     yield connection
                 finally:
