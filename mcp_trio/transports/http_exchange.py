@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager
 from typing import ClassVar, TypeAlias
 
 import attrs
@@ -36,9 +36,12 @@ class Headers:
 
     def __init__(self, fields: Iterable[tuple[bytes, bytes]]) -> None:
         """Take fields as h11 and ASGI have them: names in lower case."""
-        found: dict[bytes, bytes] = {}
-        for name, value in fields:
-            found[name] = found[name] + b", " + value if name in found else value
+        fields = list(fields)
+        found = dict(fields)
+        if len(found) < len(fields):
+            found = {}
+            for name, value in fields:
+                found[name] = found[name] + b", " + value if name in found else value
         self._fields = found
 
     def get(self, name: str) -> str | None:
@@ -116,7 +119,7 @@ class Exchange(ABC):
 
     @abstractmethod
     async def body(self, limit: int) -> bytes:
-        """The whole body of the request. Once only.
+        """The whole body of the request. Once only, and in the task that the handler runs in.
 
         Args:
             limit: The most bytes it may have; the server's own limit holds as well.
@@ -145,8 +148,9 @@ class Exchange(ABC):
     ) -> AbstractAsyncContextManager[SendPiece]:
         """Answer piece by piece, for the length of a block.
 
-        The header goes out on entry. Each piece is sent when its call returns; while the client
-        does not read, the call waits. Leaving the block normally ends the body; leaving it by
+        The head goes out on entry. Each piece is sent when its call returns; while the client
+        does not read, the call waits. Several tasks may send, a piece never mixes with another.
+        Leaving the block normally ends the body; leaving it by
         an exception or a cancellation cuts the connection, so that the client can tell.
 
             async with exchange.stream(200, {"content-type": "text/event-stream"}) as send:
@@ -158,12 +162,12 @@ class Exchange(ABC):
         """
 
     @abstractmethod
-    def cancelled_by_disconnect(self) -> AbstractContextManager[trio.CancelScope]:
-        """A cancel scope that is cancelled when the client goes away.
+    def cancel_on_disconnect(self) -> None:
+        """From now on the handler is cancelled when the client goes away.
 
-        Its `cancelled_caught` tells whether that is how the block ended. One block at a time;
-        outside of one a disconnect is noticed by sending alone. It takes no task, so it is
-        cheap enough to be put around every request.
+        Without it a disconnect is noticed by reading and sending alone. It costs nothing: no
+        task and no cancel scope, which is why it takes the form of a switch. A client that
+        closes its sending side only, while it still waits for the answer, counts as gone.
         """
 
     @property

@@ -1,0 +1,133 @@
+"""One reader for what a client sends and for the news that it has gone.
+
+Whoever answers a request wants to know when nobody waits for the answer any more, and the only
+way to hear of that is to read from the connection. Reading all the time takes a second task
+that wakes for every request; reading in a nursery around each request costs more still (two
+fifths of all requests a second). But a handler that never waits cannot be overtaken by events.
+So the connection's own task reads, and only when the handler begins to wait for something does
+a second task, the watcher, take over. What it reads beyond the present request is kept for
+later, up to a bound.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, TypeVar
+
+import trio
+
+T = TypeVar("T")
+
+#: Bytes that the watcher reads beyond the present request (at most one read more). A client
+#: that sends more than that ahead of the answer is no longer watched, nor read, until it comes.
+READ_AHEAD = 65_536
+
+
+class SharedReader:
+    """Lets a connection's task and its watcher take turns in reading from one source."""
+
+    def __init__(self, read: Callable[[], Awaitable[bytes | None]], nursery: trio.Nursery) -> None:
+        """Give the source and the nursery of its connection, where the watcher will run.
+
+        Args:
+            read: Waits for the next bytes; None at the end. Cancelling it loses nothing.
+            nursery: Cancelling it is what ends a watcher that waits for bytes.
+        """
+        self._read = read
+        self._nursery = nursery
+        self._ahead = b""
+        self._watching = False
+        self._reading = False
+        self._wanted = False
+        self._news = trio.Event()
+        #: Cancelled at the end, while somebody watches; see `cancel_at_end`.
+        self._scope: trio.CancelScope | None = None
+        #: Whether the client has closed its side, or the connection broke.
+        self.ended = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to `take` yet."""
+        return not self._ahead and not self.ended
+
+    def take(self) -> bytes:
+        """What was read and not taken yet; empty when the end has come."""
+        data, self._ahead = self._ahead, b""
+        return data
+
+    async def more(self) -> None:
+        """Wait until something was read. For one task at a time."""
+        if self._watching:
+            await self._news.wait()
+        else:
+            await self._read_once()
+
+    def watch(self) -> None:
+        """From now on notice the end, until `unwatch`. Cheap if somebody reads already."""
+        self._wanted = True
+        if self._reading or self._watching or self.ended or len(self._ahead) >= READ_AHEAD:
+            return
+        self._watching = True
+        self._nursery.start_soon(self._watch)
+
+    def unwatch(self) -> None:
+        """Cancel nothing at the end, and read only when asked for `more`."""
+        self._wanted = False
+        self._scope = None
+
+    def cancel_at_end(self, scope: trio.CancelScope) -> None:
+        """Cancel this scope if the end comes before `unwatch`, or has come."""
+        self._scope = scope
+        if self.ended:
+            scope.cancel()
+
+    def end(self) -> None:
+        """Nobody is there any more: as read, or as found out by writing."""
+        self.ended = True
+        if self._scope is not None:
+            self._scope.cancel()
+
+    async def _watch(self) -> None:
+        try:
+            while self._wanted and not self.ended and len(self._ahead) < READ_AHEAD:
+                await self._read_once()
+                self._news.set()
+                self._news = trio.Event()
+        finally:
+            self._watching = False
+
+    async def _read_once(self) -> None:
+        self._reading = True
+        try:
+            data = await self._read()
+        finally:
+            self._reading = False
+        if data is None:
+            self.end()
+        else:
+            self._ahead = self._ahead + data if self._ahead else data
+
+
+@types.coroutine
+def noticing_waits(work: Awaitable[T], on_wait: Callable[[], object]) -> Generator[Any, Any, T]:
+    """Await `work`, and call `on_wait` each time before it makes its task wait.
+
+    An event loop runs a task by sending into its coroutine, and a coroutine that has to wait
+    yields. Standing in between tells the two apart at a microsecond each, and without a task.
+    Waits of other tasks that `work` starts are theirs, and not seen here.
+    """
+    steps = work.__await__()
+    step: Callable[[Any], Any] = steps.send
+    argument: Any = None
+    while True:
+        try:
+            wish = step(argument)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        on_wait()
+        try:
+            step, argument = steps.send, (yield wish)
+        except BaseException as exc:  # it is for `work`, and comes back out of it
+            step, argument = steps.throw, exc
