@@ -121,7 +121,7 @@ async def serve_http_connection(
     """
     try:
         async with trio.open_nursery() as nursery:
-            reader = SharedReader(lambda: _read(stream), nursery)
+            reader = _StreamReader(stream, nursery)
             connection = HTTPConnection(handle, stream, reader, shared or Shared(), scheme, client)
             await connection.run()
             nursery.cancel_scope.cancel()
@@ -320,18 +320,25 @@ class HTTPConnection:
             return
 
 
+class _StreamReader(SharedReader):
+    def __init__(self, stream: trio.abc.Stream, nursery: trio.Nursery) -> None:
+        super().__init__(nursery)
+        self._stream = stream
+
+    async def read(self) -> bytes | None:
+        try:
+            return bytes(await self._stream.receive_some(READ_SIZE)) or None
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return None  # it ended, if not in the best of ways
+
+
 class H11Exchange(WatchedExchange):
     """One request on an `HTTPConnection`."""
 
     def __init__(self, request: HTTPRequest, connection: HTTPConnection) -> None:
         super().__init__(request, connection.reader, connection.shared.shutting_down)
         self._connection = connection
-        self._body_read = False
         self._responding = False
-
-    def cancel_on_disconnect(self) -> None:
-        # Nobody is left for whom the connection might go on: its own scope will do.
-        self._reader.cancel_at_end(self._connection.clock.scope)
 
     def on_wait(self) -> None:
         if not self._responding:
@@ -341,12 +348,7 @@ class H11Exchange(WatchedExchange):
     async def body(self, limit: int) -> bytes:
         limits = self._connection.limits
         limit = min(limit, limits.body_bytes)
-        declared = self.request.headers.get("content-length")
-        if declared is not None and int(declared) > limit:  # h11 has seen that it is a number
-            raise BodyTooLarge(f"the body has {declared} bytes; at most {limit} are accepted")
-        if self._body_read:
-            raise RuntimeError("the body of this request has been read already")
-        self._body_read = True
+        self._begin_body(limit)
         body = bytearray()
         try:
             if await self._collect(body, limit):  # mostly it came together with the head
@@ -447,14 +449,6 @@ def _encode(http: h11.Connection, head: h11.Response, body: bytes) -> bytes:
     if body:
         data += http.send(h11.Data(data=body)) or b""
     return data + (http.send(h11.EndOfMessage()) or b"")
-
-
-async def _read(stream: trio.abc.Stream) -> bytes | None:
-    """The next bytes, or None at the end, in whatever way it comes."""
-    try:
-        return bytes(await stream.receive_some(READ_SIZE)) or None
-    except (trio.BrokenResourceError, trio.ClosedResourceError):
-        return None
 
 
 def _pieces(data: bytes) -> Iterator[bytes | memoryview]:

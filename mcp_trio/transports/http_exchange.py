@@ -32,15 +32,15 @@ class Headers:
     no allow-list holds, instead of hiding behind the first.
     """
 
-    __slots__ = ("_fields",)
+    __slots__ = ("_fields", "_raw")
 
     def __init__(self, fields: Iterable[tuple[bytes, bytes]]) -> None:
         """Take fields as h11 and ASGI have them: names in lower case."""
-        fields = list(fields)
-        found = dict(fields)
-        if len(found) < len(fields):
+        self._raw = raw = list(fields)
+        found = dict(raw)
+        if len(found) < len(raw):
             found = {}
-            for name, value in fields:
+            for name, value in raw:
                 found[name] = found[name] + b", " + value if name in found else value
         self._fields = found
 
@@ -52,9 +52,17 @@ class Headers:
     def __contains__(self, name: str) -> bool:
         return name.lower().encode("latin-1", "replace") in self._fields
 
+    def raw(self) -> Iterable[tuple[bytes, bytes]]:
+        """All fields as bytes, names in lower case."""
+        return self._fields.items()
+
     def items(self) -> list[tuple[str, str]]:
         """All fields, names in lower case, in the order of their first appearance."""
         return [(n.decode("latin-1"), v.decode("latin-1")) for n, v in self._fields.items()]
+
+    def raw(self) -> list[tuple[bytes, bytes]]:
+        """The fields as they came, with repetitions; names in lower case. Not to be changed."""
+        return self._raw
 
     def __repr__(self) -> str:
         return f"<Headers {', '.join(name for name, _ in self.items())}>"  # values may be secret
@@ -162,12 +170,15 @@ class Exchange(ABC):
         """
 
     @abstractmethod
-    def cancel_on_disconnect(self) -> None:
-        """From now on the handler is cancelled when the client goes away.
+    def cancelled_by_disconnect(self) -> trio.CancelScope:
+        """A cancel scope, not entered yet, that is cancelled when the client goes away.
 
-        Without it a disconnect is noticed by reading and sending alone. It costs nothing: no
-        task and no cancel scope, which is why it takes the form of a switch. A client that
-        closes its sending side only, while it still waits for the answer, counts as gone.
+        Its `cancelled_caught` tells whether that is how the block ended. Outside of such a block
+        a disconnect is noticed by reading and sending alone. A client that closes its sending
+        side only, while it still waits for the answer, counts as gone.
+
+            with exchange.cancelled_by_disconnect():
+                await exchange.respond(200, body=await slow_work())
         """
 
     @property

@@ -9,6 +9,7 @@ from contextlib import suppress
 import trio
 
 from mcp_trio.transports.http_exchange import (
+    BodyTooLarge,
     ClientGone,
     Exchange,
     Handle,
@@ -36,6 +37,7 @@ class WatchedExchange(Exchange):
         self.shutting_down = shutting_down
         self._reader = reader
         self._answered = False
+        self._body_begun = False
 
     @property
     def answered(self) -> bool:
@@ -46,9 +48,20 @@ class WatchedExchange(Exchange):
         """Whether nobody waits for the answer any more, as far as we have read."""
         return self._reader.ended
 
+    def cancelled_by_disconnect(self) -> trio.CancelScope:
+        return self._reader.scope()
+
     def on_wait(self) -> None:
         """The handler begins to wait for something."""
         self._reader.watch()
+
+    def _begin_body(self, limit: int) -> None:
+        if self._body_begun:
+            raise RuntimeError("the body of this request has been read already")
+        self._body_begun = True
+        declared = self.request.headers.get("content-length") or "0"
+        if declared.isdecimal() and int(declared) > limit:
+            raise BodyTooLarge(f"the body has {declared} bytes; at most {limit} are accepted")
 
     def _begin(self) -> None:
         if self._answered:

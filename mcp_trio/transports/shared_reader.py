@@ -12,6 +12,7 @@ later, up to a bound.
 from __future__ import annotations
 
 import types
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeVar
 
@@ -24,27 +25,26 @@ T = TypeVar("T")
 READ_AHEAD = 65_536
 
 
-class SharedReader:
-    """Lets a connection's task and its watcher take turns in reading from one source."""
+class SharedReader(ABC):
+    """Lets a connection's task and its watcher take turns in reading from one source.
 
-    def __init__(self, read: Callable[[], Awaitable[bytes | None]], nursery: trio.Nursery) -> None:
-        """Give the source and the nursery of its connection, where the watcher will run.
+    `ended` tells whether the client has closed its side, or the connection broke.
+    """
 
-        Args:
-            read: Waits for the next bytes; None at the end. Cancelling it loses nothing.
-            nursery: Cancelling it is what ends a watcher that waits for bytes.
-        """
-        self._read = read
+    def __init__(self, nursery: trio.Nursery) -> None:
+        """The nursery is the connection's. Cancelling it ends a watcher that waits for bytes."""
+        self.ended = False
         self._nursery = nursery
         self._ahead = b""
         self._watching = False
         self._reading = False
         self._wanted = False
         self._news = trio.Event()
-        #: Cancelled at the end, while somebody watches; see `cancel_at_end`.
-        self._scope: trio.CancelScope | None = None
-        #: Whether the client has closed its side, or the connection broke.
-        self.ended = False
+        self._scopes: list[trio.CancelScope] = []
+
+    @abstractmethod
+    async def read(self) -> bytes | None:
+        """Wait for the next bytes; None at the end. Cancelling it loses nothing."""
 
     @property
     def idle(self) -> bool:
@@ -72,21 +72,23 @@ class SharedReader:
         self._nursery.start_soon(self._watch)
 
     def unwatch(self) -> None:
-        """Cancel nothing at the end, and read only when asked for `more`."""
+        """Forget the scopes that the end would cancel, and read only when asked for `more`."""
         self._wanted = False
-        self._scope = None
+        self._scopes.clear()
 
-    def cancel_at_end(self, scope: trio.CancelScope) -> None:
-        """Cancel this scope if the end comes before `unwatch`, or has come."""
-        self._scope = scope
+    def scope(self) -> trio.CancelScope:
+        """A cancel scope, to be entered by the caller, that the end (until `unwatch`) cancels."""
+        scope = trio.CancelScope()
         if self.ended:
             scope.cancel()
+        self._scopes.append(scope)
+        return scope
 
     def end(self) -> None:
         """Nobody is there any more: as read, or as found out by writing."""
         self.ended = True
-        if self._scope is not None:
-            self._scope.cancel()
+        for scope in self._scopes:
+            scope.cancel()
 
     async def _watch(self) -> None:
         try:
@@ -100,7 +102,7 @@ class SharedReader:
     async def _read_once(self) -> None:
         self._reading = True
         try:
-            data = await self._read()
+            data = await self.read()
         finally:
             self._reading = False
         if data is None:
