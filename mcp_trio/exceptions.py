@@ -19,6 +19,11 @@ __all__ = [
 ]
 
 
+#: How much of `ConnectionClosed.stderr_tail` its text repeats.
+LINES_SHOWN = 5
+CHARACTERS_SHOWN = 500
+
+
 class ConnectionClosed(Exception):
     """The connection is gone; whatever was waited for will not come.
 
@@ -37,7 +42,8 @@ class ConnectionClosed(Exception):
 
     def __str__(self) -> str:
         status = "" if self.exit_status is None else f" (exit status {self.exit_status})"
-        tail = self.stderr_tail.strip()
+        last_lines = self.stderr_tail.strip().splitlines()[-LINES_SHOWN:]
+        tail = "\n".join(last_lines)[-CHARACTERS_SHOWN:]
         return f"{self.reason}{status}{f'; stderr: {tail}' if tail else ''}"
 
 

@@ -54,7 +54,7 @@ from mcp_trio.wire.jsonrpc import (
 logger = logging.getLogger("mcp_trio")
 
 #: Progress that may wait for a slow `on_progress`; beyond it the oldest is dropped.
-PROGRESS_BUFFER = 16
+PROGRESS_BUFFER = 256
 #: Answers that may wait inside unfinished batches. Beyond it a batch is answered one by one.
 MOST_BATCHED = MAX_BATCH
 #: A timeout that progress extends ends at this many times its length, unless told otherwise.
@@ -89,6 +89,7 @@ class IncomingRequest:
         open_ended: Set by a handler that ends only when it is cancelled, such as a
             subscription; when input ends, nobody waits for it.
         answered: True once the answer is on its way; nothing follows it.
+        principal: Whoever the transport authenticated for this very request, where it does that.
     """
 
     id: RequestId
@@ -98,6 +99,7 @@ class IncomingRequest:
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, repr=False)
     open_ended: bool = False
     answered: bool = False
+    principal: object = None
     _batch: "_BatchReply | None" = attrs.field(default=None, repr=False)
 
     @property

@@ -171,7 +171,7 @@ async def test_slow_progress_keeps_the_newest_and_the_result(nursery: trio.Nurse
         result = await rig.peer.request("x", on_progress=lambda p: seen.append(p["progress"]))
     assert result == {"done": True}
     assert seen[-1] == 9999
-    assert len(seen) < 100
+    assert len(seen) < 1000
 
 
 async def test_exception_of_on_progress_cancels_the_call(nursery: trio.Nursery) -> None:
