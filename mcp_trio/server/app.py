@@ -7,7 +7,15 @@ the same time, each for its own clients.
 
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
@@ -37,7 +45,9 @@ if TYPE_CHECKING:
     from mcp_trio.connection import FrameStream
     from mcp_trio.peer import Closed
     from mcp_trio.protocol.types import Icon
+    from mcp_trio.server.http.options import HTTPOptions
     from mcp_trio.server.low_level import NotificationHandler
+    from mcp_trio.transports.http_server import HTTPLimits
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 MiddlewareT = TypeVar("MiddlewareT", bound=Middleware)
@@ -137,7 +147,7 @@ class Server:
         )
         self.dispatcher.middleware.extend(middleware)
         self._lifespan = lifespan
-        self._running: _Running | None = None
+        self._running: Running | None = None
 
     def __repr__(self) -> str:
         return f"<Server {self.name!r} {self.version}>"
@@ -337,12 +347,19 @@ class Server:
                 f"{self!r} is running already. To serve it in several ways, put them all into"
                 " one `async with server.running():`."
             )
-        async with self._own_lifespan() as value:
-            self._running = _Running(value, shared)
+        from mcp_trio.connection import open_private_nursery
+
+        async with self._own_lifespan() as value, open_private_nursery() as nursery:
+            self._running = Running(value, nursery, shared)
             try:
                 yield value
             finally:
                 self._running = None
+
+    @property
+    def current_run(self) -> "Running | None":
+        """What is open as long as the server runs; None while it does not."""
+        return self._running
 
     @asynccontextmanager
     async def _own_lifespan(self) -> AsyncIterator[Any]:
@@ -454,6 +471,55 @@ class Server:
                 task_status=task_status,
             )
 
+    async def serve_http(
+        self,
+        port: int,
+        *,
+        host: str | None = "127.0.0.1",
+        ssl_context: "ssl.SSLContext | None" = None,
+        limits: "HTTPLimits | None" = None,
+        shutdown: Callable[[], Awaitable[object]] | None = None,
+        grace: float = 5.0,
+        task_status: trio.TaskStatus[Any] = trio.TASK_STATUS_IGNORED,
+        **options: "Unpack[HTTPOptions]",
+    ) -> None:
+        """Serve clients of all revisions over HTTP until cancelled or shut down.
+
+        With `nursery.start` it gives the listeners, as `trio.serve_tcp` does. Cancelling cuts all
+        connections at once.
+
+        Args:
+            port: The TCP port; 0 for any that is free.
+            host: The name or address to listen at, by default this computer's own; None for all.
+            ssl_context: Listen for `https://` with this certificate.
+            limits: What one client may take: bytes, time, connections.
+            shutdown: An async function, such as `event.wait`, whose return begins a shutdown:
+                nothing new is accepted, subscriptions and streams to listen on are ended, and
+                what is being worked on may go on for a while.
+            grace: Seconds that it may.
+            options: See `HTTPOptions`.
+
+        Raises:
+            OSError: The port cannot be listened at.
+        """
+        from mcp_trio.server.http.handler import HTTPHandler
+        from mcp_trio.transports.http_server import serve_http_exchanges
+        from mcp_trio.transports.origins import names_of
+
+        options["hosts"] = [*options.get("hosts", ()), *names_of(host)]
+        handler = HTTPHandler(self, **options)
+        async with self._run(shared=False):
+            await serve_http_exchanges(
+                handler,
+                port,
+                host=host,
+                ssl_context=ssl_context,
+                limits=limits,
+                shutdown=shutdown,
+                grace=grace,
+                task_status=task_status,
+            )
+
     def run(self) -> None:
         """Be a program that serves over stdio: `trio.run` of `serve_stdio`.
 
@@ -469,8 +535,18 @@ class Server:
 
 
 @attrs.frozen
-class _Running:
+class Running:
+    """What outlives single connections.
+
+    Attributes:
+        value: What the lifespan yielded.
+        nursery: For what several connections have in common, such as sessions over HTTP. Its
+            tasks must not raise: they would end the server for everybody.
+        shared: Whether it is there for everything that is served (`Server.running`).
+    """
+
     value: Any
+    nursery: trio.Nursery
     shared: bool
 
 

@@ -88,7 +88,8 @@ class Context:
     @property
     def principal(self) -> object:
         """Whoever the transport authenticated; None for nobody."""
-        return self.info.session.principal
+        principal = self.incoming.principal
+        return self.info.session.principal if principal is None else principal
 
     @property
     def client_info(self) -> Implementation | None:

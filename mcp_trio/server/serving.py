@@ -28,6 +28,7 @@ from mcp_trio.wire.jsonrpc import Notification
 
 if TYPE_CHECKING:
     from mcp_trio.server.app import Server
+    from mcp_trio.server.low_level import NotificationHandler
 
 logger = logging.getLogger("mcp_trio")
 
@@ -35,17 +36,22 @@ logger = logging.getLogger("mcp_trio")
 NOTIFICATION_BUFFER = 256
 
 
-async def serve_client(server: "Server", stream: FrameStream, lifespan: Any) -> Closed:
-    """Serve the client at the other end of `stream` until it is gone; say why it went."""
+async def serve_client(
+    server: "Server", stream: FrameStream, lifespan: Any, *, principal: object = None
+) -> Closed:
+    """Serve the client at the other end of `stream` until it is gone; say why it went.
+
+    `principal` is whoever the transport has authenticated.
+    """
     session: Session
-    notifications: _Notifications
+    notifications: Notifications
     answer = server.dispatcher.answer
     async with trio.open_nursery() as nursery:
 
         def on_open(peer: Peer) -> None:
             nonlocal session, notifications
-            session = Session(peer)
-            notifications = _Notifications(server, session, nursery)
+            session = Session(peer, principal=principal)
+            notifications = Notifications(server, session, nursery)
             nursery.start_soon(serve_changes, session, server.bus, changing_lists(server))
 
         closed = await serve_connection(
@@ -60,7 +66,7 @@ async def serve_client(server: "Server", stream: FrameStream, lifespan: Any) -> 
     return closed
 
 
-class _Notifications:
+class Notifications:
     """The notifications of one client, on their way to their handlers.
 
     Plain functions are called as the notification arrives. Coroutine functions run in one task,
@@ -80,10 +86,7 @@ class _Notifications:
         method = notification.method
         if method == "notifications/initialized" and self._introduced():
             self._session.initialized = True
-        row = METHODS.get(method)
-        if row is not None and self._session.version not in row.client:
-            return  # this revision has no such notification
-        handler = self._server.notification_handlers.get(method)
+        handler = notification_handler(self._server, method, self._session.version)
         if handler is None:
             logger.debug("nobody handles the notification %s", method)
         elif not is_coroutine_function(handler):
@@ -115,6 +118,16 @@ class _Notifications:
                 await handler(notification.params or {}, self._session)
             except* Exception:  # its nursery may mix its own errors with a cancellation
                 logger.exception("the handler of %s failed", notification.method)
+
+
+def notification_handler(
+    server: "Server", method: str, version: str | None
+) -> "NotificationHandler | None":
+    """Who handles a notification; nobody if its revision, as far as known, does not have it."""
+    row = METHODS.get(method)
+    if row is not None and version not in row.client:
+        return None
+    return server.notification_handlers.get(method)
 
 
 async def ended_with_parent(

@@ -1,0 +1,124 @@
+"""Every HTTP request that reaches a server: may it come in, whose is it, and in which era.
+
+The order in which things are judged is part of the protocol, and of what an attacker learns:
+
+1. Host and Origin: is this for us, and from a web page that may ask? (421, 403)
+2. Authentication: who asks? (401, 403)
+3. The session, where one is named: a client whose session is gone has to hear just that, whatever
+   else may be wrong with its request. (404)
+4. Content-Type and Accept. (415, 406)
+5. The body, and with it the era: a request is modern if its header or its body names a modern
+   version, else it is legacy. (400)
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeAlias, Unpack
+
+import trio
+
+from mcp_trio.exceptions import AuthorizationRequired
+from mcp_trio.peer import Peer
+from mcp_trio.protocol.errors import INVALID_REQUEST
+from mcp_trio.server.http.direct import nobody
+from mcp_trio.server.http.endpoint import Endpoint
+from mcp_trio.server.http.old_sse import OldSSEEndpoints
+from mcp_trio.server.http.options import HTTPOptions, Settings
+from mcp_trio.server.http.replies import Refused
+from mcp_trio.server.http.visit import Visit
+from mcp_trio.transports.http_exchange import Exchange, HTTPRequest
+from mcp_trio.transports.origins import is_host_allowed, is_origin_allowed
+
+if TYPE_CHECKING:
+    from mcp_trio.server.app import Running, Server
+
+_Route: TypeAlias = Callable[[Visit], Awaitable[None]]
+
+
+class HTTPHandler:
+    """Answers HTTP requests for one server: a `Handle` of `transports.http_exchange`."""
+
+    def __init__(self, server: "Server", **options: Unpack[HTTPOptions]) -> None:
+        self._server = server
+        self._settings = settings = Settings(**options)
+        self._endpoint = Endpoint(server, settings)
+        self._old_sse = OldSSEEndpoints(server, settings)
+        self._routes: dict[str, _Route] = {settings.path: self._endpoint.answer}
+        if settings.sse_path is not None:
+            self._routes[settings.sse_path] = self._old_sse.connect
+            self._routes[settings.messages_path] = self._old_sse.post
+        self._run: tuple[Running, Peer] | None = None
+        self._shutdowns: set[trio.Event] = set()
+
+    def __repr__(self) -> str:
+        return f"<HTTP handler of {self._server!r}>"
+
+    @property
+    def sessions(self) -> int:
+        """How many legacy sessions there are."""
+        return len(self._endpoint.sessions)
+
+    async def __call__(self, exchange: Exchange) -> None:
+        try:
+            running, peer = self._running(exchange.shutting_down)
+            request = exchange.request
+            self._check_access(request)
+            route = self._routes.get(request.path) or self._routes.get(_without_slash(request.path))
+            if route is None:
+                await exchange.respond(404, {"content-type": "text/plain"}, b"Not Found\n")
+                return
+            principal = await self._authenticate(request)
+            await route(Visit(exchange, principal, running, peer))
+        except Refused as refused:
+            await refused.answer(exchange)
+
+    def _running(self, shutting_down: trio.Event) -> "tuple[Running, Peer]":
+        """What the server has open; begins to watch for the shutdown of the face below."""
+        running = self._server.current_run
+        if running is None:
+            raise RuntimeError(
+                f"{self._server!r} is not running. Enter `async with server.running():` for as"
+                " long as the application serves: mounted applications are not told when the"
+                " whole begins and ends."
+            )
+        if self._run is None or self._run[0] is not running:
+            self._run = running, nobody(running.nursery)
+            self._shutdowns = set()
+        if shutting_down not in self._shutdowns:
+            self._shutdowns.add(shutting_down)
+            running.nursery.start_soon(self._wind_down, shutting_down)
+        return self._run
+
+    async def _wind_down(self, shutting_down: trio.Event) -> None:
+        """End, when the shutdown begins, what would not end by itself."""
+        await shutting_down.wait()
+        self._server.bus.end_subscriptions()
+        self._endpoint.sessions.end_listening()
+        self._old_sse.end()
+
+    def _check_access(self, request: HTTPRequest) -> None:
+        host = request.headers.get("host")
+        if not is_host_allowed(host or "", self._settings.hosts):
+            text = f"This server does not go by the name {host!r}: see its option `hosts`."
+            raise Refused(421, INVALID_REQUEST, text)
+        origin = request.headers.get("origin")
+        if origin is not None and not is_origin_allowed(origin, self._settings.origins):
+            text = f"Web pages of {origin} may not connect: see the server's option `origins`."
+            raise Refused(403, INVALID_REQUEST, text)
+
+    async def _authenticate(self, request: HTTPRequest) -> object:
+        authenticate = self._settings.authenticate
+        if authenticate is None:
+            return None
+        try:
+            principal = authenticate(request)
+            return await principal if inspect.isawaitable(principal) else principal
+        except AuthorizationRequired as exc:
+            status = 403 if exc.status == 403 else 401
+            challenge = exc.challenge or ("Bearer" if status == 401 else "")
+            headers = {"www-authenticate": challenge} if challenge else {}
+            raise Refused(status, INVALID_REQUEST, exc.reason, headers=headers) from None
+
+
+def _without_slash(path: str) -> str:
+    return path.removesuffix("/")
