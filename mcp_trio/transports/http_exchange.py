@@ -52,10 +52,6 @@ class Headers:
     def __contains__(self, name: str) -> bool:
         return name.lower().encode("latin-1", "replace") in self._fields
 
-    def raw(self) -> Iterable[tuple[bytes, bytes]]:
-        """All fields as bytes, names in lower case."""
-        return self._fields.items()
-
     def items(self) -> list[tuple[str, str]]:
         """All fields, names in lower case, in the order of their first appearance."""
         return [(n.decode("latin-1"), v.decode("latin-1")) for n, v in self._fields.items()]

@@ -60,7 +60,7 @@ class WatchedExchange(Exchange):
             raise RuntimeError("the body of this request has been read already")
         self._body_begun = True
         declared = self.request.headers.get("content-length") or "0"
-        if declared.isdecimal() and int(declared) > limit:
+        if declared.isdecimal() and (len(declared) > 20 or int(declared) > limit):
             raise BodyTooLarge(f"the body has {declared} bytes; at most {limit} are accepted")
 
     def _begin(self) -> None:
