@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from mcp_trio.connection import FrameStream
     from mcp_trio.peer import Closed
     from mcp_trio.protocol.types import Icon
+    from mcp_trio.server.http.asgi import ServerApp
     from mcp_trio.server.http.options import HTTPOptions
     from mcp_trio.server.low_level import NotificationHandler
     from mcp_trio.transports.http_server import HTTPLimits
@@ -333,11 +334,11 @@ class Server:
         Raises:
             RuntimeError: The server is running already.
         """
-        async with self._run(shared=True) as value:
+        async with self.open_run(shared=True) as value:
             yield value
 
     @asynccontextmanager
-    async def _run(self, *, shared: bool) -> AsyncIterator[Any]:
+    async def open_run(self, *, shared: bool) -> AsyncIterator[Any]:
         """Own the lifespan, unless somebody meant to share theirs."""
         if self._running is not None and self._running.shared and not shared:
             yield self._running.value
@@ -422,7 +423,7 @@ class Server:
         from mcp_trio.server.serving import ended_with_parent
         from mcp_trio.transports.stdio_server import open_standard_streams
 
-        async with open_standard_streams() as streams, self._run(shared=False):
+        async with open_standard_streams() as streams, self.open_run(shared=False):
             stream = LineStream(*streams, self.line_limit)
             task_status.started()
             if watch_parent:
@@ -459,7 +460,7 @@ class Server:
         """
         from mcp_trio.transports.websocket import serve_websocket
 
-        async with self._run(shared=False):
+        async with self.open_run(shared=False):
             await serve_websocket(
                 self.serve_frames,
                 port,
@@ -508,7 +509,7 @@ class Server:
 
         options["hosts"] = [*options.get("hosts", ()), *names_of(host)]
         handler = HTTPHandler(self, **options)
-        async with self._run(shared=False):
+        async with self.open_run(shared=False):
             await serve_http_exchanges(
                 handler,
                 port,
@@ -519,6 +520,25 @@ class Server:
                 grace=grace,
                 task_status=task_status,
             )
+
+    def asgi_app(self, **options: "Unpack[HTTPOptions]") -> "ServerApp":
+        """An ASGI 3 application that serves clients of all revisions over HTTP.
+
+        For ASGI servers that run on Trio, such as Hypercorn's Trio worker, by itself or mounted
+        in a framework's application; its paths are relative to where it is mounted. It enters
+        the server's lifespan when it is told that the ASGI server starts. Mounted applications
+        are not told: there, enter `running` in the lifespan of the whole. Until then every
+        request is answered 500.
+
+        Several processes may serve modern clients together, and legacy ones with the option
+        `stateless`; give them the same `state_keys`. Sessions need one process.
+
+        Args:
+            options: See `HTTPOptions`.
+        """
+        from mcp_trio.server.http.asgi import ServerApp
+
+        return ServerApp(self, **options)
 
     def run(self) -> None:
         """Be a program that serves over stdio: `trio.run` of `serve_stdio`.

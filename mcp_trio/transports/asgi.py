@@ -92,6 +92,14 @@ class ASGIApp:
                 self._running = False
                 self._shutting_down.set()
 
+    def _check_running(self) -> None:
+        """Raise RuntimeError if requests cannot be handled now."""
+        if not self._running:
+            raise RuntimeError(
+                "the application is not running: its lifespan has not been started. Where the "
+                "framework it is mounted in does not do that, enter app.running() in its lifespan"
+            )
+
     async def _serve_lifespan(self, receive: Receive, send: Send) -> None:
         started = False
         try:
@@ -108,11 +116,7 @@ class ASGIApp:
             await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve_http(self, scope: Message, receive: Receive, send: Send) -> None:
-        if not self._running:
-            raise RuntimeError(
-                "the application is not running: its lifespan has not been started. Where the "
-                "framework it is mounted in does not do that, enter app.running() in its lifespan"
-            )
+        self._check_running()
         async with trio.open_nursery() as nursery:
             reader = _MessageReader(receive, nursery)
             exchange = _ASGIExchange(_request(scope), reader, send, self._shutting_down)

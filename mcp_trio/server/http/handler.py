@@ -24,7 +24,7 @@ from mcp_trio.server.http.direct import nobody
 from mcp_trio.server.http.endpoint import Endpoint
 from mcp_trio.server.http.old_sse import OldSSEEndpoints
 from mcp_trio.server.http.options import HTTPOptions, Settings
-from mcp_trio.server.http.replies import Refused
+from mcp_trio.server.http.replies import Refused, logger
 from mcp_trio.server.http.visit import Visit
 from mcp_trio.transports.http_exchange import Exchange, HTTPRequest
 from mcp_trio.transports.origins import is_host_allowed, is_origin_allowed
@@ -59,8 +59,12 @@ class HTTPHandler:
         return len(self._endpoint.sessions)
 
     async def __call__(self, exchange: Exchange) -> None:
+        run = self._server.current_run
+        if run is None:
+            await self._not_running(exchange)
+            return
         try:
-            running, peer = self._running(exchange.shutting_down)
+            peer = self._settle_in(run, exchange.shutting_down)
             request = exchange.request
             self._check_access(request)
             route = self._routes.get(request.path) or self._routes.get(_without_slash(request.path))
@@ -68,26 +72,27 @@ class HTTPHandler:
                 await exchange.respond(404, {"content-type": "text/plain"}, b"Not Found\n")
                 return
             principal = await self._authenticate(request)
-            await route(Visit(exchange, principal, running, peer))
+            await route(Visit(exchange, principal, run, peer))
         except Refused as refused:
             await refused.answer(exchange)
 
-    def _running(self, shutting_down: trio.Event) -> "tuple[Running, Peer]":
-        """What the server has open; begins to watch for the shutdown of the face below."""
-        running = self._server.current_run
-        if running is None:
-            raise RuntimeError(
-                f"{self._server!r} is not running. Enter `async with server.running():` for as"
-                " long as the application serves: mounted applications are not told when the"
-                " whole begins and ends."
-            )
-        if self._run is None or self._run[0] is not running:
-            self._run = running, nobody(running.nursery)
+    async def _not_running(self, exchange: Exchange) -> None:
+        text = (
+            f"{self._server!r} is not running. Enter `async with server.running():` for as long"
+            " as the application serves: one that is mounted is not told when the whole begins."
+        )
+        logger.error("%s", text)
+        await exchange.respond(500, {"content-type": "text/plain"}, f"{text}\n".encode())
+
+    def _settle_in(self, run: "Running", shutting_down: trio.Event) -> Peer:
+        """Prepare for a run of the server, and to watch for the shutdown of the face below."""
+        if self._run is None or self._run[0] is not run:
+            self._run = run, nobody(run.nursery)
             self._shutdowns = set()
         if shutting_down not in self._shutdowns:
             self._shutdowns.add(shutting_down)
-            running.nursery.start_soon(self._wind_down, shutting_down)
-        return self._run
+            run.nursery.start_soon(self._wind_down, shutting_down)
+        return self._run[1]
 
     async def _wind_down(self, shutting_down: trio.Event) -> None:
         """End, when the shutdown begins, what would not end by itself."""

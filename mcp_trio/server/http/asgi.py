@@ -1,0 +1,24 @@
+"""A server as an ASGI application."""
+
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Unpack
+
+from mcp_trio.server.http.handler import HTTPHandler
+from mcp_trio.server.http.options import HTTPOptions
+from mcp_trio.transports.asgi import ASGIApp
+
+if TYPE_CHECKING:
+    from mcp_trio.server.app import Server
+
+
+class ServerApp(ASGIApp):
+    """One server, by itself or mounted somewhere; made by `Server.asgi_app`."""
+
+    def __init__(self, server: "Server", **options: Unpack[HTTPOptions]) -> None:
+        def lifespan() -> AbstractAsyncContextManager[Any]:
+            return server.open_run(shared=False)
+
+        super().__init__(HTTPHandler(server, **options), lifespan=lifespan)
+
+    def _check_running(self) -> None:
+        """The handler asks the server itself: its `running` may have been entered elsewhere."""
