@@ -30,7 +30,7 @@ import attrs
 import trio
 
 from mcp_trio.outbox import OUTBOX_LIMIT, Outbox
-from mcp_trio.peer import Closed, Handler, Peer
+from mcp_trio.peer import Closed, Handler, Peer, sole_exception
 from mcp_trio.wire.jsonrpc import INVALID_REQUEST, Malformed, Notification, decode
 from mcp_trio.wire.ndjson import LineFramer, LineTooLong
 
@@ -178,6 +178,7 @@ class Connection:
         for task in (self._read, self._write, self._watch):
             self.nursery.start_soon(task)
 
+    @trio.lowlevel.enable_ki_protection  # a Ctrl-C is for the program, not for a task of ours
     async def _read(self) -> None:
         reason = "the peer closed the connection"
         try:
@@ -195,6 +196,7 @@ class Connection:
                 await self.peer.finish()
         await self._end(reason)
 
+    @trio.lowlevel.enable_ki_protection
     async def _write(self) -> None:
         try:
             while frames := await self._outbox.take():
@@ -206,6 +208,7 @@ class Connection:
                 await self._input_ended.wait()
             await self._end(f"writing to the peer failed{_because(exc)}")
 
+    @trio.lowlevel.enable_ki_protection
     async def _watch(self) -> None:
         reason = await self.stream.wait_death()
         with trio.move_on_after(OBITUARY_TIME):  # its last words may still lie in the pipe
@@ -243,6 +246,8 @@ async def open_private_nursery() -> AsyncIterator[trio.Nursery]:
             finally:
                 nursery.cancel_scope.cancel()
     except BaseException as exc:
+        if raised is None or isinstance(raised, trio.Cancelled):
+            raised = _failure_in(exc) or raised
         if raised is None or exc is raised:
             raise
         # The group around it is ours and says nothing. Raising here would make the group the
@@ -253,6 +258,14 @@ async def open_private_nursery() -> AsyncIterator[trio.Nursery]:
         finally:
             raised.__context__ = context
             del raised
+
+
+def _failure_in(exc: BaseException) -> BaseException | None:
+    """What is more than a cancellation: a Ctrl-C, say, that struck one of the nursery's tasks."""
+    if isinstance(exc, BaseExceptionGroup):
+        failure = exc.split(trio.Cancelled)[1]
+        return None if failure is None else sole_exception(failure)
+    return None if isinstance(exc, trio.Cancelled) else exc
 
 
 @asynccontextmanager

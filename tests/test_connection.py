@@ -1,5 +1,6 @@
 """Connections: how bytes become messages, and all the ways in which a connection ends."""
 
+import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -175,6 +176,42 @@ async def test_context_of_a_body_exception_is_kept() -> None:
             except KeyError:
                 raise ValueError("second")  # noqa: B904 - the implicit context is the point
     assert info.value.__context__ is cause
+
+
+@pytest.mark.parametrize("waiting", [True, False])
+async def test_failure_of_a_task_leaves_a_private_nursery(waiting: bool) -> None:
+    """A Ctrl-C may strike in any task: it comes out, as itself, and not what it cancelled."""
+
+    async def strike() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        async with open_private_nursery() as nursery:
+            nursery.start_soon(strike)
+            if waiting:
+                await trio.sleep_forever()
+
+
+def test_ctrl_c_while_the_connection_works() -> None:
+    """A Ctrl-C that arrives in the reader or the writer is raised in the program's main task."""
+
+    class Striking(LineStream):
+        async def send(self, frames: Sequence[bytes]) -> None:
+            signal.raise_signal(signal.SIGINT)
+            await super().send(frames)
+
+    async def main() -> None:
+        near, _far = memory_pair()
+        stream = Striking(near, near, 1000)
+        async with open_connection(stream, handle=_echo, on_notification=_ignore) as connection:
+            try:
+                await connection.peer.request("x")
+            except KeyboardInterrupt:
+                assert connection.peer.closed is None
+                raise
+
+    with pytest.raises(KeyboardInterrupt):
+        trio.run(main)
 
 
 async def test_cancellation_passes_through_a_private_nursery() -> None:

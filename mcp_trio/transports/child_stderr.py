@@ -150,6 +150,7 @@ class ChildStderr:
             tail = tail.partition(b"\n")[2] or tail
         return tail.decode("utf-8", "replace")
 
+    @trio.lowlevel.enable_ki_protection  # a Ctrl-C is for the program, not for this task
     async def drain(self, stream: trio.abc.ReceiveStream) -> None:
         """Read to the end, then close. Cancelling closes too, and forgets what was held back."""
         own = OwnStderr() if self._inherit else None

@@ -137,6 +137,7 @@ class ChildProcess:
 
     # The tasks behind the shield.
 
+    @trio.lowlevel.enable_ki_protection  # a Ctrl-C is for the program, not for a task of ours
     async def _attend(self) -> None:
         with self._attendance:
             async with trio.open_nursery() as nursery:
@@ -147,6 +148,7 @@ class ChildProcess:
                 else:
                     nursery.start_soon(self._stderr.drain, self._stderr_stream)
 
+    @trio.lowlevel.enable_ki_protection
     async def _watch(self) -> None:
         await self._group.wait_leader()
         self._note_exit()
@@ -157,6 +159,7 @@ class ChildProcess:
         if not self._closing.is_set():
             self.exit_status = self._group.leader_status()
 
+    @trio.lowlevel.enable_ki_protection
     async def _drain_stdout(self) -> None:
         async with self.stdout:
             await self._closing.wait()
@@ -168,6 +171,7 @@ class ChildProcess:
 
     # The ladder.
 
+    @trio.lowlevel.enable_ki_protection
     async def _close(self) -> None:
         self._note_exit()  # what has happened so far was the child's own doing
         self._closing.set()
