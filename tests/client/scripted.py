@@ -106,17 +106,22 @@ class Scripted:
         self._last_id = 0
 
     @asynccontextmanager
-    async def connect(self, **options: Any) -> AsyncIterator[Client]:
-        """A client of this server for the length of a block. What a step raises is raised here."""
+    async def serving(self) -> AsyncIterator[MemoryFrameStream]:
+        """The stream to this server for the length of a block. What a step raises is raised."""
         near, self._stream = memory_frame_pair()
         with trio.fail_after(PATIENCE):
             async with open_private_nursery() as nursery:
                 nursery.start_soon(self._serve, nursery)
-                async with open_client(near, **options) as client:
-                    yield client
-                    await trio.testing.wait_all_tasks_blocked()  # for what is still on its way
+                yield near
         if self._failures:
             raise self._failures[0]
+
+    @asynccontextmanager
+    async def connect(self, **options: Any) -> AsyncIterator[Client]:
+        """A client of this server for the length of a block."""
+        async with self.serving() as stream, open_client(stream, **options) as client:
+            yield client
+            await trio.testing.wait_all_tasks_blocked()  # for what is still on its way
 
     # What came
 

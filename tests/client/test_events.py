@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock, assert_checkpoints, wait_all_tasks_blocked
 
 import mcp_trio
 from mcp_trio import (
@@ -319,7 +319,7 @@ async def test_interleaved_subscriptions(autojump_clock: MockClock) -> None:
         # One that belongs to neither, and one whose id is like another but not the same.
         await changed(server, "tools", 999)
         await changed(server, "tools", str(one))
-        await changed(server, "tools", True)
+        await changed(server, "tools", float(one))
         await changed(server, "tools", one)
         assert await next_of(first, 1) == [ToolsChanged()]
         assert not second._pending
@@ -635,7 +635,16 @@ async def test_reading_events_is_a_checkpoint(autojump_clock: MockClock) -> None
         scope.cancel()
         await events.__anext__()
     assert scope.cancelled_caught
-    assert await events.__anext__() == ToolsChanged()
+    with assert_checkpoints():
+        assert await events.__anext__() == ToolsChanged()
+
+
+async def test_the_first_end_counts(autojump_clock: MockClock) -> None:
+    """A subscription that the server ended does not fail later, when the connection ends."""
+    events = Events(Granted(tools=True))
+    events.end()
+    events.end(ConnectionClosed("later"))
+    assert [event async for event in events] == []
 
 
 @pytest.mark.parametrize("mode", ["modern", "legacy"])

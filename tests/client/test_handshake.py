@@ -8,7 +8,8 @@ import trio
 from trio.testing import MockClock
 
 import mcp_trio
-from mcp_trio.client.handshake import Introduction, offers_of
+from mcp_trio.client.handshake import Handshake, Introduction, offers_of
+from mcp_trio.connection import open_connection
 from mcp_trio.exceptions import (
     ConnectionClosed,
     MCPError,
@@ -16,6 +17,7 @@ from mcp_trio.exceptions import (
     RequestTimeout,
     UnsupportedProtocolVersion,
 )
+from mcp_trio.peer import IncomingRequest
 from mcp_trio.protocol import meta as keys
 from mcp_trio.protocol.revisions import LEGACY
 
@@ -192,10 +194,13 @@ async def test_only_legacy_versions_supported(
         assert client.protocol_version == LATEST_LEGACY
 
 
-async def test_a_slow_modern_server_is_probed_once_more(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("listed", [(MODERN,), ("2025-06-18", MODERN)])
+async def test_a_slow_modern_server_is_probed_once_more(
+    listed: tuple[str, ...], autojump_clock: MockClock
+) -> None:
     """Its fallback initialize is answered -32022: it was modern all the time, and only slow."""
     slow = after(20, discovered())
-    server = Scripted({"server/discover": slow, "initialize": unsupported(MODERN)})
+    server = Scripted({"server/discover": slow, "initialize": unsupported(*listed)})
     async with server.connect(probe_timeout=3, connect_timeout=100) as client:
         assert client.protocol_version == MODERN
     assert server.methods == ["server/discover", "initialize", "server/discover"]
@@ -406,11 +411,9 @@ async def test_options_are_checked_before_anything_is_started(
     option: dict[str, Any], error: type[Exception], text: str, autojump_clock: MockClock
 ) -> None:
     """A misspelt option is an error at once, not one of the server's later."""
-    server = Scripted()
     with pytest.raises(error, match=text):
-        async with server.connect(**option):
+        async with mcp_trio.open_client(["/no/such/command"], **option):
             raise AssertionError("unreachable")
-    assert server.methods == []
 
 
 # Time and death
@@ -437,12 +440,30 @@ async def test_the_handshake_may_have_no_limit(autojump_clock: MockClock) -> Non
 
 async def test_giving_up_on_initialize_does_not_cancel_it(autojump_clock: MockClock) -> None:
     """`initialize` must not be cancelled on the wire; closing the connection says it too."""
-    server = Scripted({"initialize": SILENCE}, start=LEGACY_START)
+    server = Scripted({"initialize": SILENCE})
     with trio.move_on_after(3) as scope:
-        async with server.connect():
+        async with server.connect(mode="legacy"):
             raise AssertionError("unreachable")
     assert scope.cancelled_caught
-    assert server.methods == ["server/discover", "initialize"]
+    assert server.methods == ["initialize"]
+
+
+async def test_no_cancellation_is_even_queued_for_initialize(autojump_clock: MockClock) -> None:
+    """Not even for a writer that still gets to write what is left after the handshake."""
+    server = Scripted({"initialize": SILENCE})
+    async with (
+        server.serving() as stream,
+        open_connection(stream, handle=refuse, on_notification=print) as connection,
+    ):
+        with trio.move_on_after(3):
+            await Handshake(connection.peer, Introduction({}, {}), LEGACY, 5).run()
+        await connection.peer.notify("notifications/last")
+        await server.wait_for("notifications/last")
+    assert server.methods == ["initialize", "notifications/last"]
+
+
+async def refuse(incoming: IncomingRequest) -> JSONObject:
+    raise NOT_FOUND
 
 
 @pytest.mark.parametrize("method", ["server/discover", "initialize"])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 import mcp_trio
 from mcp_trio.client.rounds import LONGEST_BACKOFF
@@ -351,6 +351,16 @@ async def test_death_ends_a_call_between_two_attempts(
             await client.call_tool("t")
         assert trio.current_time() - began < 3
     assert released == (["released"] if "inputRequests" in result else [])
+
+
+async def test_nobody_is_asked_for_a_server_that_is_dead(autojump_clock: MockClock) -> None:
+    """A question that arrives with the end of the connection is not put to a person."""
+    server = Scripted()
+    async with server.connect() as client:
+        await server.close()
+        await wait_all_tasks_blocked()
+        with pytest.raises(ConnectionClosed), client._calls._while_open():
+            raise AssertionError("unreachable")
 
 
 async def test_a_call_can_be_cancelled_between_two_attempts(autojump_clock: MockClock) -> None:
