@@ -320,6 +320,8 @@ async def test_interleaved_subscriptions(autojump_clock: MockClock) -> None:
         await changed(server, "tools", 999)
         await changed(server, "tools", str(one))
         await changed(server, "tools", float(one))
+        await wait_all_tasks_blocked()
+        assert not first._pending
         await changed(server, "tools", one)
         assert await next_of(first, 1) == [ToolsChanged()]
         assert not second._pending
