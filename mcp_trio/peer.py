@@ -390,11 +390,15 @@ class Peer:
     ) -> None:
         """Send a notification; `related` as for `request`.
 
+        Always lets other tasks run: a handler that computes, and reports progress as it does,
+        would otherwise keep its reports from leaving and its own cancellation from arriving.
+
         Raises:
             ConnectionClosed: The connection has ended.
             EncodeError: The params cannot be sent as JSON.
         """
         await self.put(encode(Notification(method, params)), related=related)
+        await trio.lowlevel.cancel_shielded_checkpoint()  # it is sent: too late to raise Cancelled
 
     def fail(self, id: RequestId, error: Exception) -> None:
         """Let one of our calls raise `error`: what carries the messages could not carry this one.

@@ -610,6 +610,29 @@ async def test_full_outbox_makes_senders_wait_and_cancellations_pass() -> None:
         assert cancelled == _cancel(1)
 
 
+async def test_who_computes_and_notifies_in_a_loop_lets_others_run() -> None:
+    """I2: sending is a checkpoint with room, too: reports leave meanwhile, cancellation arrives."""
+    reported: list[int] = []
+
+    async def handle(request: IncomingRequest) -> JSONObject:
+        for step in range(1000):  # a second of computing in each, and no other checkpoint
+            await request.notify("notifications/progress", {"progress": step})
+            reported.append(step)
+        return {}
+
+    async with open_rig(handle) as rig:
+        with trio.testing.assert_checkpoints():
+            await rig.peer.notify("n")
+        rig.peer.feed(Request(1, "x"))
+        while not reported:
+            await trio.lowlevel.checkpoint()
+        assert len(rig.sent_now()) < 10
+        rig.peer.feed(_cancel(1))
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(reported) < 10
+        assert rig.peer.serving == ()
+
+
 # The end
 
 
