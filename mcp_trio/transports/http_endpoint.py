@@ -11,8 +11,7 @@ protocol asks for, or what common sense does where a stranger's server answers:
 - What went wrong is a `TransportError` that names the URL and the status and shows the beginning of
   the body, or the title of an error page, but never a query string, a header of ours, or an echo
   of either.
-- A body is read up to a limit, unpacked; one that is packed in a way that could unpack to anything
-  is refused.
+- A body is read up to a limit, which counts what it unpacks to.
 """
 
 import re
@@ -25,6 +24,7 @@ import httpx
 import trio
 
 from mcp_trio.exceptions import AuthorizationRequired, TransportError
+from mcp_trio.transports.http_packing import PACKINGS, BadPacking, Unpacker
 from mcp_trio.wire.jsonrpc import ErrorResponse, decode
 
 #: Seconds for each of: getting a free connection, connecting, and sending.
@@ -42,8 +42,6 @@ CLOSE_TIME: Final = 1.0
 #: meets the closing fails.
 KEEP_IDLE: Final = 4.0
 
-#: Packings whose worst case is about a thousand times the packed size.
-_PACKINGS: Final = "gzip, deflate"
 _Headers: TypeAlias = list[tuple[bytes, bytes]]
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t -~]*")
@@ -119,7 +117,7 @@ class Endpoint:
         """The headers given, and those of the user that are none of them, whatever their case."""
         ours = {name.lower() for name in headers}
         theirs = [item for item in self.headers.items() if item[0].lower() not in ours]
-        all_of_them = [*theirs, *headers.items(), ("Accept-Encoding", _PACKINGS)]
+        all_of_them = [*theirs, *headers.items(), ("Accept-Encoding", PACKINGS)]
         return [(name.encode("ascii"), value.encode("latin-1")) for name, value in all_of_them]
 
     async def _follow(
@@ -229,7 +227,7 @@ class Reply:
     def __init__(self, response: httpx.Response) -> None:
         self._response = response
         self._stopping: trio.CancelScope | None = None
-        self.status = response.status_code
+        self.status: int = response.status_code
         self.media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         reason = f" {response.reason_phrase}" if response.reason_phrase else ""
         self.name = f"HTTP {self.status}{reason} from {shown(response.url)}"
@@ -257,25 +255,35 @@ class Reply:
         Raises:
             TransportError: The body ended before it was complete, or cannot be unpacked.
         """
-        self._check_packing()
         failure: Exception | None = None
         # The pieces come out of a chain of generators which only an exception from its innermost
         # end takes down in order, so leaving the loop in its middle would leave them lying about.
         with trio.CancelScope() as self._stopping:
             try:
-                async for piece in self._response.aiter_bytes():
-                    if failure is None:
-                        try:
+                unpacker = Unpacker(self.header("content-encoding"))
+                async for packed in self._packed_pieces():
+                    try:
+                        for piece in unpacker.feed(packed) if failure is None else ():
                             sink(piece)
-                        except Exception as exc:
-                            failure = exc
-                            self.stop()
-            except (httpx.TransportError, httpx.DecodingError) as error:
+                    except Exception as exc:
+                        failure = exc
+                        self.stop()
+                unpacker.end()
+            except BadPacking as error:
+                failure = failure or error
+            except httpx.TransportError as error:
                 if failure is None:
                     why = str(error) or type(error).__name__
                     raise TransportError(f"{self.name}: the body broke off: {why}") from error
+        if isinstance(failure, BadPacking):
+            raise TransportError(f"{self.name}: {failure}", self.status) from failure
         if failure is not None:
             raise failure
+
+    def _packed_pieces(self) -> AsyncIterator[bytes]:
+        if self._response.is_stream_consumed:  # by a hook of the user
+            return self._response.aiter_bytes()
+        return self._response.aiter_raw()
 
     def stop(self, after: float = 0) -> None:
         """Let `pour` come to its end, though the body has not, in so many seconds."""
@@ -333,14 +341,6 @@ class Reply:
             challenge = self.header("www-authenticate") or ""
             return AuthorizationRequired(reason, self.status, challenge)
         return TransportError(reason, self.status)
-
-    def _check_packing(self) -> None:
-        packing = (self.header("content-encoding") or "identity").strip().lower()
-        if packing not in ("identity", "gzip", "x-gzip", "deflate"):
-            raise TransportError(
-                f"{self.name}: the body is packed by {packing!r}, not by one of {_PACKINGS}",
-                self.status,
-            )
 
     def _without_secrets(self, text: str) -> str:
         """A text of the server, which may repeat what we sent, without that."""
