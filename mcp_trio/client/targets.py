@@ -18,6 +18,7 @@ from mcp_trio.connection import (
     open_connection,
     open_private_nursery,
 )
+from mcp_trio.exceptions import TransportError
 from mcp_trio.peer import Closed, Handler, Peer, sole_exception
 from mcp_trio.transports.parameters import StdioParameters
 from mcp_trio.wire.jsonrpc import Notification
@@ -29,6 +30,8 @@ logger = logging.getLogger("mcp_trio")
 
 #: Seconds for each of: getting a free connection, connecting, and sending, over HTTP.
 SEND_TIMEOUT = 60.0
+#: Seconds for connecting to a socket.
+CONNECT_TIME = 30.0
 #: Seconds that a server in this process has to finish, its lifespan too, once its client has gone.
 SERVER_TIME = 2.0
 
@@ -117,19 +120,33 @@ async def open_target(
 
     Raises:
         TypeError: It is nothing that a client can be opened on.
-        ValueError: It is a URL of a transport that is not available.
+        ValueError: It is a string that is no URL of a transport.
+        TransportError: There is nobody to connect to.
         OSError: A command cannot be started.
     """
+    scheme = target.partition(":")[0].lower() if isinstance(target, str) else None
     if on_stderr is not None and not isinstance(target, StdioParameters | list | tuple):
         raise TypeError("on_stderr is for servers that are started by a command")
-    over_http = isinstance(target, str) and target.lower().startswith(("http://", "https://"))
-    if (http is not None or headers is not None) and not over_http:
-        raise TypeError("http and headers are for http and https URLs")
+    if http is not None and scheme not in ("http", "https"):
+        raise TypeError("http is for http and https URLs")
+    if headers is not None and scheme not in ("http", "https", "ws", "wss"):
+        raise TypeError("headers are for http, https, ws and wss URLs")
     match target:
         case type():
             raise TypeError(f"cannot open a client on the class {target.__name__}: make one of it")
-        case str() if over_http:
+        case str() if scheme in ("http", "https"):
             yield OpenedHTTP(target, http, headers or {}, send_timeout, line_limit)
+        case str() if scheme in ("ws", "wss"):
+            # Only who speaks WebSocket pays for trio-websocket.
+            from mcp_trio.transports.websocket import open_websocket_stream
+
+            async with open_websocket_stream(
+                target, headers=headers, message_limit=line_limit
+            ) as websocket:
+                yield Opened(websocket)
+        case str() if scheme in ("unix", "tcp"):
+            byte_stream = await _connect(scheme, target)
+            yield Opened(LineStream(byte_stream, byte_stream, line_limit))
         case str():
             raise ValueError(_about_string(target))
         case FrameStream():
@@ -223,9 +240,27 @@ async def _open_in_process(server: InProcessServer) -> AsyncIterator[FrameStream
         await stream.wait_served(SERVER_TIME)  # its lifespan may have something to put away
 
 
+async def _connect(scheme: str, target: str) -> trio.abc.Stream:
+    """Connect to `unix:/path/of/the/socket` or `tcp:host:port`, with the framing of stdio."""
+    place = target.partition(":")[2].removeprefix("//")
+    host, _, port = place.rpartition(":")
+    if scheme == "tcp" and not (host and port.isascii() and port.isdecimal()):
+        raise ValueError(f"{target!r} is no address: expected tcp:HOST:PORT")
+    try:
+        with trio.fail_after(CONNECT_TIME):
+            if scheme == "unix":
+                return await trio.open_unix_socket(place)
+            return await trio.open_tcp_stream(host.strip("[]"), int(port))
+    except (OSError, trio.TooSlowError) as exc:
+        raise TransportError(
+            f"cannot connect to {target}: {str(exc) or 'it takes too long'}"
+        ) from exc
+
+
 def _about_string(target: str) -> str:
-    scheme = target.partition("://")[0] if "://" in target else ""
-    if scheme in ("ws", "wss"):
-        return f"{scheme} URLs need a network transport, which this version does not have yet"
+    if "://" in target:
+        return (
+            f"{target.partition('://')[0]!r} is no scheme of a URL that a client can be opened on"
+        )
     hint = f"[{target!r}]" if os.sep in target or " " not in target else repr(target.split())
     return f"a command is a list of argv, not a string: did you mean {hint}?"

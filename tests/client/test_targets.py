@@ -3,12 +3,14 @@
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
+from trio import SocketListener
 from trio.testing import MockClock
 
 import mcp_trio
@@ -104,6 +106,30 @@ async def test_a_command(kind: str) -> None:
     assert lines == ["said to stderr"]
 
 
+async def test_urls_of_streams(tmp_path: Path, nursery: trio.Nursery) -> None:
+    """`tcp:` and `unix:` have the framing of stdio, `ws:` its own."""
+    server = make_server()
+    listeners = await nursery.start(partial(trio.serve_tcp, server.serve_stream, 0))
+    port = listeners[0].socket.getsockname()[1]
+    await greet_at(f"tcp:localhost:{port}")
+    [listener] = await nursery.start(server.serve_websocket, 0)
+    await greet_at(f"ws://127.0.0.1:{listener.socket.getsockname()[1]}")
+    if sys.platform != "win32":
+        path = str(tmp_path / "socket")
+        with trio.socket.socket(trio.socket.AF_UNIX) as socket:
+            await socket.bind(path)
+            socket.listen()
+            nursery.start_soon(trio.serve_listeners, server.serve_stream, [SocketListener(socket)])
+            await greet_at(f"unix:{path}")
+            nursery.cancel_scope.cancel()
+
+
+async def greet_at(url: str) -> None:
+    with trio.fail_after(20):
+        async with mcp_trio.open_client(url) as client:
+            await greet(client)
+
+
 # What is none
 
 
@@ -113,7 +139,11 @@ async def test_a_command(kind: str) -> None:
         ("my-server --fast", ValueError, r"did you mean \['my-server', '--fast'\]\?"),
         ("/opt/my server", ValueError, r"did you mean \['/opt/my server'\]\?"),
         ("server", ValueError, r"did you mean \['server'\]\?"),
-        ("ftp://example.com", ValueError, "did you mean"),
+        ("ftp://example.com", ValueError, "'ftp' is no scheme of a URL"),
+        ("tcp:localhost", ValueError, "expected tcp:HOST:PORT"),
+        ("ws:nowhere", ValueError, "no ws:// or wss:// URL"),
+        ("tcp:127.0.0.1:1", mcp_trio.TransportError, "cannot connect to tcp:127.0.0.1:1"),
+        ("unix:/no/such/socket", mcp_trio.TransportError, "cannot connect to unix:/no/such/socket"),
         (5, TypeError, "cannot open a client on int: expected a list of argv"),
         (None, TypeError, "cannot open a client on NoneType"),
         (b"server", TypeError, "cannot open a client on bytes"),
