@@ -235,7 +235,7 @@ class Reply:
     @property
     def ok(self) -> bool:
         """True for a status of the 200s."""
-        return bool(200 <= self.status < 300)
+        return self.status // 100 == 2
 
     @property
     def is_stream(self) -> bool:
@@ -260,8 +260,8 @@ class Reply:
         # end takes down in order, so leaving the loop in its middle would leave them lying about.
         with trio.CancelScope() as self._stopping:
             try:
-                unpacker = Unpacker(self.header("content-encoding"))
-                async for packed in self._packed_pieces():
+                unpacker, pieces = self._body()
+                async for packed in pieces:
                     try:
                         for piece in unpacker.feed(packed) if failure is None else ():
                             sink(piece)
@@ -280,10 +280,10 @@ class Reply:
         if failure is not None:
             raise failure
 
-    def _packed_pieces(self) -> AsyncIterator[bytes]:
-        if self._response.is_stream_consumed:  # by a hook of the user
-            return self._response.aiter_bytes()
-        return self._response.aiter_raw()
+    def _body(self) -> tuple[Unpacker, AsyncIterator[bytes]]:
+        if self._response.is_stream_consumed:  # a hook of the user has read it, and unpacked it
+            return Unpacker(None), self._response.aiter_bytes()
+        return Unpacker(self.header("content-encoding")), self._response.aiter_raw()
 
     def stop(self, after: float = 0) -> None:
         """Let `pour` come to its end, though the body has not, in so many seconds."""

@@ -255,7 +255,7 @@ async def test_gzip_is_unpacked_and_other_packings_are_refused(autojump_clock: M
         assert (await client.call_tool("gzip")).content == [mcp_trio.TextContent("packed")]
         with pytest.raises(mcp_trio.TransportError, match="packed by 'br'"):
             await client.call_tool("br")
-        with pytest.raises(mcp_trio.TransportError, match="broke off"):
+        with pytest.raises(mcp_trio.TransportError, match="cannot be unpacked"):
             await client.call_tool("deflate")
 
 
