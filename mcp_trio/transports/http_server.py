@@ -14,8 +14,9 @@ from typing import TypeAlias
 
 import trio
 
-from mcp_trio.transports.http_connection import HTTPLimits, Shared, serve_http_connection
+from mcp_trio.transports.http_connection import Shared, serve_http_connection
 from mcp_trio.transports.http_exchange import Handle
+from mcp_trio.transports.http_limits import HTTPLimits
 
 __all__ = ["HTTPLimits", "Listener", "serve_http_connection", "serve_http_exchanges"]
 
