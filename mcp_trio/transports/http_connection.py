@@ -30,6 +30,8 @@ CLOSING_TIME = 2.0
 PIECE_COST = 64
 
 _REQUEST_TIMEOUT = 408
+_NOT_IMPLEMENTED = 501
+_WRONG_VERSION = 505
 
 
 @attrs.define(eq=False)
@@ -153,8 +155,12 @@ class HTTPConnection:
                 raise h11.RemoteProtocolError("both Content-Length and Transfer-Encoding")
             if event.http_version < b"1.1":
                 raise h11.RemoteProtocolError("HTTP/1.0 has no Transfer-Encoding")
+        if event.http_version[:2] != b"1.":
+            raise h11.RemoteProtocolError("this is a server for HTTP/1.1", _WRONG_VERSION)
+        if event.method == b"CONNECT":
+            raise h11.RemoteProtocolError("this is no proxy", _NOT_IMPLEMENTED)
         target = event.target.decode("ascii")
-        if target[:1] not in ("/", "*") and event.method != b"CONNECT":
+        if target[:1] not in ("/", "*"):
             target = _origin_form(target, headers.get("host"))
         path, _, query = target.partition("?")
         method = event.method.decode("ascii")
@@ -175,20 +181,18 @@ class HTTPConnection:
     async def _next_cycle(self) -> bool:
         """Get ready for another request; False if there cannot be one."""
         http = self._http
-        if self._wire.torn or http.our_state is not h11.DONE:
-            return False
-        if http.their_state is h11.SEND_BODY:
-            await self._skip_body()
-        if http.their_state is not h11.DONE:
+        if http.their_state is h11.SEND_BODY and not self._wire.torn:
+            await self._skip_body(CLOSING_TIME if http.our_state is h11.DONE else 0)
+        if self._wire.torn or http.our_state is not h11.DONE or http.their_state is not h11.DONE:
             return False
         http.start_next_cycle()
         return True
 
-    async def _skip_body(self) -> None:
+    async def _skip_body(self, patience: float) -> None:
         """Read what the handler left of a body, if it is not much. h11's state tells."""
         left = UNREAD_BODY
         try:
-            with trio.move_on_after(CLOSING_TIME):
+            with trio.move_on_after(patience):
                 while left > 0 and type(event := self._http.next_event()) is not h11.EndOfMessage:
                     if event is h11.NEED_DATA:
                         await self._wire.feed()
