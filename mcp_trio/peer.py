@@ -126,8 +126,22 @@ class IncomingRequest:
     async def request(
         self, method: str, params: JSONObject | None = None, *, timeout: float | None = None
     ) -> JSONObject:
-        """Ask the other side something while answering this request (legacy revisions only)."""
+        """Ask the other side something while answering this request (legacy revisions only).
+
+        Raises:
+            RuntimeError: The request is answered or cancelled, before or meanwhile. Only a task
+                that is not the handler's, a thread or a shield comes to see that.
+            As `Peer.request`.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self.silenced and self.peer.closed is None:
+            raise self.over()
         return await self.peer.request(method, params, timeout=timeout, related=self.id)
+
+    def over(self) -> RuntimeError:
+        """What becomes of questions on behalf of a request that is over."""
+        text = f"{self.method} (request {self.id!r}) is answered or cancelled"
+        return RuntimeError(f"{text}: nothing can be asked on its behalf any more")
 
 
 #: What comes for a call of ours: progress, its answer, or the reason why there will be none.
@@ -217,9 +231,15 @@ class _Deadline:
     def __init__(self, scope: trio.CancelScope, timeout: float, ceiling: float) -> None:
         self._scope = scope
         self._timeout = timeout
+        self._longest = ceiling
         self._ceiling = trio.current_time() + ceiling
         self._paused_at: float | None = None
         self.extend()
+
+    @property
+    def seconds(self) -> float:
+        """The time that ran out, once one has: the timeout, or the ceiling above it."""
+        return self._longest if self._scope.deadline >= self._ceiling else self._timeout
 
     def extend(self) -> None:
         if self._paused_at is None:
@@ -328,7 +348,7 @@ class Peer:
             related=related,
         )
         with call_context as call:
-            if timeout is None:
+            if timeout is None and max_timeout is None:
                 await call.send()
                 return await call.result(on_progress)
             with trio.CancelScope() as scope, self._deadline(scope, timeout, max_timeout) as timer:
@@ -339,7 +359,7 @@ class Peer:
 
                 await call.send()
                 return await call.result(progressed)
-            raise RequestTimeout(method, timeout)
+            raise RequestTimeout(method, timer.seconds)
 
     @contextmanager
     def call(
@@ -398,6 +418,7 @@ class Peer:
             EncodeError: The params cannot be sent as JSON.
         """
         await self.put(encode(Notification(method, params)), related=related)
+        await trio.lowlevel.cancel_shielded_checkpoint()  # it is sent: too late to cancel
         await trio.lowlevel.cancel_shielded_checkpoint()  # it is sent: too late to raise Cancelled
 
     def fail(self, id: RequestId, error: Exception) -> None:
@@ -428,11 +449,12 @@ class Peer:
 
     @contextmanager
     def _deadline(
-        self, scope: trio.CancelScope, timeout: float, max_timeout: float | None
+        self, scope: trio.CancelScope, timeout: float | None, max_timeout: float | None
     ) -> Iterator[_Deadline]:
-        deadline = _Deadline(
-            scope, timeout, timeout * CEILING if max_timeout is None else max_timeout
-        )
+        if max_timeout is None:
+            assert timeout is not None
+            max_timeout = timeout * CEILING
+        deadline = _Deadline(scope, math.inf if timeout is None else timeout, max_timeout)
         if self._people:
             deadline.pause()
         self._deadlines.add(deadline)
@@ -563,11 +585,22 @@ class Peer:
         finally:
             del self._serving[incoming.id]
             self._correlation.close_incoming(incoming.id)
+            self._withdraw_questions(incoming)
             if incoming._batch is not None and not incoming.answered:
                 self._settle(incoming._batch, None, incoming.id)
             self._idle.unpark_all()
             if self._on_served is not None:
                 self._on_served(incoming)
+
+    def _withdraw_questions(self, incoming: IncomingRequest) -> None:
+        """End what is still asked on behalf of a request that is over, here and over there.
+
+        The handler's own tasks are gone by now, but a thread that was left to itself may be
+        waiting for an answer, and a person may be looking at the question.
+        """
+        for call in self._calls.values():
+            if call.related == incoming.id:
+                call._deliver(incoming.over())
 
     async def _reply(self, incoming: IncomingRequest, answer: Response | ErrorResponse) -> None:
         if incoming.silenced:  # cancelled after its last checkpoint: it is silent all the same

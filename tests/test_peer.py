@@ -258,6 +258,23 @@ async def test_progress_extends_a_timeout_up_to_its_ceiling(
         nursery.cancel_scope.cancel()
 
 
+async def test_ceiling_without_a_timeout(autojump_clock: trio.testing.MockClock) -> None:
+    """A ceiling alone is a limit, and the error names the time that ran out."""
+    async with open_rig() as rig:
+        with pytest.raises(RequestTimeout, match="no answer within 5 s"):
+            await rig.peer.request("x", max_timeout=5)
+        assert trio.current_time() == pytest.approx(5)
+        with pytest.raises(RequestTimeout, match="no answer within 2 s"):
+            await rig.peer.request("x", timeout=3, max_timeout=2)
+
+
+async def test_notifications_are_checkpoints() -> None:
+    """I2: a loop that only notifies lets others run, and can be cancelled."""
+    async with open_rig() as rig:
+        with trio.testing.assert_checkpoints():
+            await rig.peer.notify("n")
+
+
 async def test_time_of_a_person_does_not_count(
     autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
 ) -> None:
@@ -310,6 +327,44 @@ async def test_handler_runs_in_its_own_scope(nursery: trio.Nursery) -> None:
         go_on.set()
         answers = await rig.sent()
         assert sorted(answers, key=str) == [Response(1, {"id": 1}), Response(2, {"id": 2})]
+
+
+@pytest.mark.parametrize("ending", ["answered", "cancelled"])
+async def test_nothing_is_asked_for_a_request_that_is_over(ending: str) -> None:
+    """I3: neither from behind a shield nor from a task of somebody else, before or meanwhile."""
+    handling: list[IncomingRequest] = []
+    go_on = trio.Event()
+
+    async def handle(request: IncomingRequest) -> JSONObject:
+        handling.append(request)
+        try:
+            await go_on.wait()
+        except trio.Cancelled:
+            with trio.CancelScope(shield=True), pytest.raises(RuntimeError, match="cancelled"):
+                await request.request("ask/late")
+            raise
+        return {}
+
+    async with open_rig(handle) as rig, trio.open_nursery() as others:
+
+        async def ask_meanwhile() -> None:
+            with pytest.raises(RuntimeError, match="answered or cancelled"):
+                await handling[0].request("ask/early")
+
+        rig.peer.feed(Request(1, "x"))
+        await trio.testing.wait_all_tasks_blocked()
+        others.start_soon(ask_meanwhile)
+        (asked,) = await rig.sent()
+        assert isinstance(asked, Request)
+        if ending == "cancelled":
+            rig.peer.feed(_cancel(1))
+        go_on.set()
+        sent = await rig.sent()
+        assert _cancel(asked.id) in sent
+        assert len(sent) == (1 if ending == "cancelled" else 2)
+        with pytest.raises(RuntimeError, match="answered"):
+            await handling[0].request("ask/late")
+        assert await rig.sent() == []
 
 
 async def test_cancel_that_races_the_answer_wins() -> None:
