@@ -284,10 +284,14 @@ def _checked(hints: Mapping[str, CacheHint]) -> Mapping[str, CacheHint]:
 
 
 async def _settling(answering: Coroutine[Any, Any, JSONObject], session: Session) -> JSONObject:
+    """Answer an `initialize`, and tell who waits for that; where it fails, another may follow."""
     try:
         return await answering
     finally:
-        session.settled.set()
+        settled = session.settled
+        if session.version is None:
+            session.settled = trio.Event()
+        settled.set()
 
 
 async def _pass_through(
@@ -305,7 +309,7 @@ async def _wait_for_initialize(incoming: IncomingRequest, session: Session) -> N
     for earlier in incoming.peer.serving:
         if earlier is incoming:
             return
-        if earlier.method == "initialize":
+        while earlier.method == "initialize" and not earlier.answered and session.version is None:
             await session.settled.wait()
 
 

@@ -30,7 +30,8 @@ class Session:
         peer: The way to the client: notifications of no request in particular go here.
         version: The legacy revision that `initialize` agreed on; None before it, and for
             good where the client is modern.
-        settled: Set once `initialize` has been answered, with whatever outcome.
+        settled: Set once `initialize` has been answered, with whatever outcome. After a failure
+            there is a new one, for the next attempt.
         initialized: True once `notifications/initialized` came; before it the server asks
             the client nothing but `ping`.
         ready: Set along with ``initialized``, for who has to wait for it.

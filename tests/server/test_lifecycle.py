@@ -122,6 +122,21 @@ async def test_failed_initialize_in_one_write() -> None:
         assert "error" in await raw.answer_to("t")
 
 
+@pytest.mark.parametrize("_run", range(10))
+@pytest.mark.parametrize("in_one_write", [True, False])
+async def test_second_attempt_in_one_write_with_what_follows(_run: int, in_one_write: bool) -> None:
+    """What follows an initialize is served, also if another one had failed before."""
+    async with open_raw(Server("s")) as raw:
+        conversation = _conversation(raw)
+        failing = raw.request_message("initialize", {}, id="f")
+        await raw.send(*([failing] if not in_one_write else [failing, *conversation]))
+        assert "error" in await raw.answer_to("f")
+        if not in_one_write:
+            await raw.send(*conversation)
+        assert "result" in await raw.answer_to("i")
+        assert "result" in await raw.answer_to("t")
+
+
 async def test_discover_lists_modern_versions_only() -> None:
     """discover offers what a modern request can be in, and nothing else."""
     async with open_raw(Server("s", instructions="Be nice.")) as raw:
