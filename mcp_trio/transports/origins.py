@@ -27,7 +27,9 @@ def is_origin_allowed(origin: str, allowed: Collection[str]) -> bool:
     """
     if _OWN_ORIGIN.fullmatch(origin) or ANY in allowed:
         return True
-    return origin.lower() in (other.lower().rstrip("/") for other in allowed)
+    origin = origin.lower()
+    listed = (other.lower() for other in allowed)
+    return any(origin in (other, other.removesuffix("/")) for other in listed)
 
 
 def is_host_allowed(host: str, allowed: Collection[str]) -> bool:

@@ -9,7 +9,7 @@ from mcp_trio.protocol.errors import INVALID_REQUEST
 from mcp_trio.protocol.revisions import supports
 from mcp_trio.server.http.replies import JSON_HEADERS, SSE_HEADERS, Refused, pump
 from mcp_trio.server.http.sessions import HTTPSession, Sessions
-from mcp_trio.server.http.streams import Reader, Stream
+from mcp_trio.server.http.streams import Reader
 from mcp_trio.server.http.visit import Visit
 from mcp_trio.transports.http_exchange import ClientGone, Exchange
 from mcp_trio.wire.http_headers import LAST_EVENT_ID, SESSION_ID
@@ -47,9 +47,9 @@ class LegacyEndpoint:
         """
         session = await self.sessions.open(visit.running, visit.principal)
         with self.sessions.used(session):
-            stream = session.take(request, [request.id], visit.principal)
+            reader = session.take(request, [request.id], visit.principal)
             try:
-                await self._answer(visit.exchange, session, stream, {SESSION_ID: session.id})
+                await self._answer(visit.exchange, session, reader, {SESSION_ID: session.id})
             finally:
                 if session.session.version is None:
                     self.sessions.end(session, "initialize failed")
@@ -71,9 +71,9 @@ class LegacyEndpoint:
                 if session.streams.in_use(id):
                     text = f"Request id {id!r} is in use by a request that is not answered yet."
                     raise Refused(400, INVALID_REQUEST, text, id=id)
-            stream = session.take(received, ids, visit.principal)
+            reader = session.take(received, ids, visit.principal)
             if ids:
-                await self._answer(visit.exchange, session, stream, {})
+                await self._answer(visit.exchange, session, reader, {})
             else:
                 await visit.exchange.respond(202)
 
@@ -111,11 +111,11 @@ class LegacyEndpoint:
         self,
         exchange: Exchange,
         session: HTTPSession,
-        stream: Stream,
+        reader: Reader,
         headers: Mapping[str, str],
     ) -> None:
         """Respond with the answer as JSON, or with a stream that brings it."""
-        reader = stream.attach()
+        stream = reader.stream
         try:
             with exchange.cancelled_by_disconnect() as watch:
                 answer = await stream.single_answer(PATIENCE)

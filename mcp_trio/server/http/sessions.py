@@ -23,7 +23,7 @@ from mcp_trio.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST
 from mcp_trio.protocol.revisions import supports
 from mcp_trio.server.http.options import Settings
 from mcp_trio.server.http.replies import Refused, logger
-from mcp_trio.server.http.streams import Stream, Streams
+from mcp_trio.server.http.streams import Reader, Streams
 from mcp_trio.server.lifecycle import changing_lists
 from mcp_trio.server.serving import Notifications
 from mcp_trio.server.session import Session
@@ -94,9 +94,9 @@ class HTTPSession:
             self.streams.primed = supports("sse_polling", self.session.version or "")
         return result
 
-    def take(self, received: Received, ids: Collection[RequestId], principal: object) -> Stream:
-        """Hand the peer what a POST brought; the stream that its requests are answered on."""
-        stream = self.streams.for_requests(ids)
+    def take(self, received: Received, ids: Collection[RequestId], principal: object) -> Reader:
+        """Hand the peer what a POST brought; gives the stream that its requests are answered on."""
+        reader = self.streams.for_requests(ids)
         self.peer.feed(received)
         accepted = {incoming.id: incoming for incoming in self.peer.serving}
         for id in ids:
@@ -104,7 +104,7 @@ class HTTPSession:
                 accepted[id].principal = principal
             else:
                 self.streams.served(id)
-        return stream
+        return reader
 
 
 class Sessions:

@@ -236,11 +236,11 @@ class Streams:
         self._resumable: dict[str, Stream] = {}
         self._listening: list[Stream] = []  # the one that was read latest comes last
 
-    def for_requests(self, ids: Collection[RequestId]) -> Stream:
-        """The stream of a POST with these requests; none of the ids is in use."""
+    def for_requests(self, ids: Collection[RequestId]) -> "Reader":
+        """A stream for a POST with these requests, and its reader; none of the ids is in use."""
         stream = self._make(len(ids), opened=False)
         self._by_request.update(dict.fromkeys(ids, stream))
-        return stream
+        return stream.attach()
 
     def in_use(self, id: RequestId) -> bool:
         """Whether a request with this id is not dealt with yet."""
