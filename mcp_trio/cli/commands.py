@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcp_trio.cli.ending import TOOL_FAILED, write_stdout
-from mcp_trio.cli.targets import URL, load_server, read_env, read_target
+from mcp_trio.cli.targets import (
+    URL,
+    load_server,
+    read_address,
+    read_env,
+    read_headers,
+    read_target,
+)
 from mcp_trio.cli.untrusted import json_text
 from mcp_trio.cli.words import prompt_arguments, tool_arguments
 from mcp_trio.protocol.revisions import REVISIONS
@@ -23,6 +30,7 @@ TARGETS = """
 \b
 TARGET is one of
   -- COMMAND ARGS...   a server to start, at the end of the line
+  URL                  one that runs: http, https, ws, wss, unix:PATH, tcp:HOST:PORT
   module:server        a Server object in a Python module
   path.py:server       a Server object in a Python file
   demo                 the bundled demo server; also if there is no TARGET
@@ -76,6 +84,13 @@ CONNECTION_OPTIONS = (
         help="A variable that the server gets; it inherits HOME, PATH and a few others.",
     ),
     click.option(
+        "--header",
+        "-H",
+        multiple=True,
+        metavar="'NAME: VALUE'",
+        help="An HTTP header for the server at a URL.",
+    ),
+    click.option(
         "--root",
         "roots",
         multiple=True,
@@ -100,8 +115,10 @@ def make_link(options: dict[str, Any], *, logs: bool) -> "Link":
     from mcp_trio.cli.screen import Screen
 
     command = click.get_current_context().obj or ()
+    target = read_target(options["target"], command, read_env(options["env"]))
     return Link(
-        target=read_target(options["target"], command, read_env(options["env"])),
+        target=target,
+        headers=read_headers(options["header"], target),
         mode=options["mode"],
         timeout=options["timeout"],
         roots=options["roots"],
@@ -215,13 +232,34 @@ def prompt(name: str, arguments: tuple[str, ...], as_json: bool, **options: Any)
 
 @cli.command()
 @click.argument("target", default="demo")
-def serve(target: str) -> None:
-    """Serve TARGET over standard input and output, as a client's command does.
+@click.option("--http", metavar="HOST:PORT", help="Serve over HTTP, at /mcp.")
+@click.option("--sse", is_flag=True, help="With --http: clients of 2024-11-05 too, at /sse.")
+@click.option("--websocket", metavar="HOST:PORT", help="Serve over WebSocket.")
+@click.option("--unix", metavar="PATH", help="Serve at a Unix socket, with the framing of stdio.")
+def serve(
+    target: str, http: str | None, sse: bool, websocket: str | None, unix: str | None
+) -> None:
+    """Serve TARGET: over standard input and output, or wherever the options say.
 
     \b
     TARGET is one of
       demo             the bundled demo server; also if there is no TARGET
       module:server    a Server object in a Python module
       path.py:server   a Server object in a Python file
+
+    HOST:PORT without HOST, as :8000, listens at all addresses; a PORT alone at this computer's.
     """
-    load_server(target).run()
+    if sse and http is None:
+        raise click.UsageError("--sse goes with --http.")
+    if http is None and websocket is None and unix is None:
+        load_server(target).run()
+        return
+    from mcp_trio.cli.serving import Places, serve_at
+
+    places = Places(
+        http=None if http is None else read_address(http),
+        sse_path="/sse" if sse else None,
+        websocket=None if websocket is None else read_address(websocket),
+        unix=unix,
+    )
+    serve_at(load_server(target), places)

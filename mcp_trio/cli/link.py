@@ -1,7 +1,7 @@
 """The connection of one command: from its options to a result, or to one line that says why not."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
@@ -16,12 +16,18 @@ from mcp_trio.cli.targets import Target
 from mcp_trio.cli.untrusted import one_line
 from mcp_trio.client.client import Client, open_client
 from mcp_trio.client.options import CONNECT_TIMEOUT, PROBE_TIMEOUT
-from mcp_trio.exceptions import ConnectionClosed, MCPError, ProtocolError, RequestTimeout
+from mcp_trio.exceptions import (
+    ConnectionClosed,
+    MCPError,
+    ProtocolError,
+    RequestTimeout,
+    TransportError,
+)
 from mcp_trio.wire.jsonrpc import EncodeError
 
 T = TypeVar("T")
 
-FAILURES = (ConnectionClosed, MCPError, ProtocolError, RequestTimeout, OSError)
+FAILURES = (ConnectionClosed, MCPError, ProtocolError, RequestTimeout, TransportError, OSError)
 
 
 @attrs.frozen(kw_only=True)
@@ -30,6 +36,7 @@ class Link:
 
     Attributes:
         target: The server.
+        headers: Sent with every HTTP request, or with the opening of a WebSocket.
         mode: As for `open_client`.
         timeout: Seconds for connecting, and for each request; None for the library's defaults.
         roots: The URIs that the server may know of.
@@ -38,6 +45,7 @@ class Link:
     """
 
     target: Target
+    headers: Mapping[str, str] | None
     mode: str
     timeout: float | None
     roots: Sequence[str]
@@ -61,7 +69,8 @@ class Link:
         connected = False
         try:
             async with open_client(
-                self.target.parameters(self.screen.stderr_line),
+                self.target.to_open(self.screen.stderr_line),
+                headers=self.headers,
                 mode=self.mode,
                 timeout=self.timeout,
                 connect_timeout=connect_timeout,

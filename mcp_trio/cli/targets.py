@@ -1,6 +1,7 @@
 """What a command connects to or serves, as it is written on the command line.
 
     -- COMMAND ARGS...      a server to start
+    URL                     one that runs: http, https, ws, wss, unix:PATH, tcp:HOST:PORT
     module:server           a `Server` object in a module
     path/file.py:server     a `Server` object in a file
     demo, or nothing        the bundled demo server
@@ -31,27 +32,33 @@ if TYPE_CHECKING:
 
 DEMO = "demo"
 DEMO_OBJECT = "mcp_trio.demo:server"
-URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|unix:|tcp:")
+SCHEMES = ("http", "https", "ws", "wss", "unix", "tcp")
 LONGEST_NAME = 100  # characters of a command line in an error message
 
 
 @attrs.frozen
 class Target:
-    """A server to start.
+    """A server to start, or one that runs.
 
     Attributes:
         name: What people call it: its command line, or what they wrote.
-        argv: The program and its arguments.
+        argv: The program and its arguments; empty for a URL.
         env: What it gets besides the environment that every server gets.
+        url: Where it is, if it runs.
     """
 
     name: str
-    argv: Sequence[str]
-    env: Mapping[str, str]
+    argv: Sequence[str] = ()
+    env: Mapping[str, str] = attrs.field(factory=dict)
+    url: str | None = None
 
-    def parameters(self, on_stderr: Callable[[str], object]) -> "StdioParameters":
+    def to_open(self, on_stderr: Callable[[str], object]) -> "StdioParameters | str":
+        """What `open_client` takes."""
         from mcp_trio.transports.parameters import StdioParameters
 
+        if self.url is not None:
+            return self.url
         return StdioParameters(self.argv[0], self.argv[1:], env=self.env, stderr=on_stderr)
 
 
@@ -75,11 +82,47 @@ def read_target(word: str | None, command: Sequence[str], env: Mapping[str, str]
             name = name[: LONGEST_NAME - 3] + "..."
         return Target(name, command, env)
     word = DEMO if word is None else word
+    if URL.match(word):
+        return _read_url(word, env)
     check_object(word)
     argv = [sys.executable, "-P", "-m", "mcp_trio", "serve", word]
     if "PYTHONPATH" in os.environ:  # where to find modules is part of what they wrote
         env = {"PYTHONPATH": os.environ["PYTHONPATH"], **env}
     return Target(word, argv, env)
+
+
+def _read_url(url: str, env: Mapping[str, str]) -> Target:
+    scheme = url.partition(":")[0].lower()
+    if scheme not in SCHEMES:
+        raise click.UsageError(f"{url}: a URL of a server starts with {', '.join(SCHEMES)}.")
+    if env:
+        raise click.UsageError("--env is for servers that are started; this one runs.")
+    return Target(url.partition("?")[0], url=url)
+
+
+def read_headers(words: Sequence[str], target: Target) -> dict[str, str] | None:
+    """`NAME: VALUE` or `NAME=VALUE`, for URLs of HTTP and WebSocket servers."""
+    if not words:
+        return None
+    if target.url is None or not target.url.lower().startswith(("http", "ws")):
+        raise click.UsageError("--header is for http, https, ws and wss URLs.")
+    found = {}
+    for word in words:
+        name, mark, value = word.partition(":" if ":" in word else "=")
+        if not mark or not name.strip():
+            raise click.UsageError("--header: write NAME: VALUE.")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def read_address(word: str) -> tuple[str | None, int]:
+    """`HOST:PORT`, `:PORT` for all addresses, or `PORT` for this computer only."""
+    host, colon, port = word.rpartition(":")
+    if not port.isascii() or not port.isdecimal() or int(port) > 65535:
+        raise click.UsageError(f"{word!r} is no address: write HOST:PORT.")
+    if not colon:
+        return "127.0.0.1", int(port)
+    return host.strip("[]") or None, int(port)
 
 
 def read_env(words: Sequence[str]) -> dict[str, str]:
@@ -99,17 +142,12 @@ def check_object(word: str) -> None:
     """Refuse what cannot be a server object, before anything is started."""
     if word == DEMO:
         return
-    if URL.match(word):
-        raise click.UsageError(
-            f"{word}: network transports are not available yet; "
-            "this version talks to servers that it starts (-- COMMAND ARGS...)."
-        )
     where, colon, _ = word.rpartition(":")
     if not colon or not where:
         hint = f", such as {word}:server" if word.endswith(".py") else ""
         raise click.UsageError(
             f"{word!r} is no target: write module:server or path.py:server{hint}, "
-            "demo, or -- COMMAND ARGS..."
+            "demo, a URL, or -- COMMAND ARGS..."
         )
     if where.endswith(".py"):
         if not Path(where).is_file():

@@ -23,6 +23,7 @@ import trio_websocket
 from mcp_trio.connection import FrameStream, open_private_nursery
 from mcp_trio.exceptions import AuthorizationRequired, TransportError
 from mcp_trio.peer import Closed
+from mcp_trio.transports.origins import is_origin_allowed
 
 logger = logging.getLogger("mcp_trio")
 
@@ -360,17 +361,3 @@ async def _accepted(
         return None
     offered = SUBPROTOCOL in request.proposed_subprotocols
     return await request.accept(subprotocol=SUBPROTOCOL if offered else None)
-
-
-def is_origin_allowed(origin: str, origins: Collection[str]) -> bool:
-    """Whether a web page may connect: it is of this computer, or one of those that are allowed.
-
-    Without this check any page in a user's browser could talk to a server on localhost, by having
-    its own name resolve to 127.0.0.1 (DNS rebinding).
-    """
-    if origin in origins or "*" in origins:
-        return True
-    try:
-        return urlsplit(origin).hostname in ("localhost", "127.0.0.1", "::1")
-    except ValueError:
-        return False

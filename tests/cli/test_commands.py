@@ -177,7 +177,10 @@ def test_an_error_answer_is_status_3(words: list[str], message: str) -> None:
     "words",
     [
         ["frobnicate"],
-        ["inspect", "https://example.com/mcp"],
+        ["inspect", "ftp://example.com/mcp"],
+        ["inspect", "demo", "--header", "A: b"],
+        ["serve", "--sse"],
+        ["serve", "--http", "nowhere"],
         ["inspect", "--mode", "1999-12-31"],
         ["inspect", "--timeout", "0"],
         ["inspect", "--timeout", "soon"],

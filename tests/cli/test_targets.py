@@ -6,16 +6,60 @@ from pathlib import Path
 import click
 import pytest
 
-from mcp_trio.cli.targets import NotLoaded, load_server, read_env, read_target
+from mcp_trio import Server, StdioParameters
+from mcp_trio.cli.targets import (
+    NotLoaded,
+    load_server,
+    read_address,
+    read_env,
+    read_headers,
+    read_target,
+)
 
 
 def test_a_command_is_run_as_it_is() -> None:
     """No shell and no parsing of ours gets between the words and the program."""
     target = read_target(None, ["npx", "-y", "a b"], {"KEY": "v"})
     assert target.name == "npx -y 'a b'"
-    parameters = target.parameters(print)
+    parameters = target.to_open(print)
+    assert isinstance(parameters, StdioParameters)
     assert (parameters.command, parameters.args) == ("npx", ("-y", "a b"))
     assert parameters.env == {"KEY": "v"}
+
+
+@pytest.mark.parametrize(
+    "url", ["http://h/mcp", "https://h/mcp?key=secret", "ws://h", "unix:/a/socket", "tcp:h:1"]
+)
+def test_a_url_is_a_server_that_runs(url: str) -> None:
+    """Nothing is started for it, and its query, which may be a secret, is not its name."""
+    target = read_target(url, [], {})
+    assert target.to_open(print) == url
+    assert "secret" not in target.name
+    with pytest.raises(click.UsageError, match="servers that are started"):
+        read_target(url, [], {"KEY": "v"})
+
+
+def test_headers_are_for_urls() -> None:
+    """Both ways of writing a header, and no header where none is sent; values are not repeated."""
+    target = read_target("https://h/mcp", [], {})
+    words = ["Authorization: Bearer a:b", "X-Team=trio"]
+    assert read_headers(words, target) == {"Authorization": "Bearer a:b", "X-Team": "trio"}
+    assert read_headers([], read_target(None, [], {})) is None
+    with pytest.raises(click.UsageError, match="write NAME: VALUE") as info:
+        read_headers(["secret"], target)
+    assert "secret" not in str(info.value)
+    with pytest.raises(click.UsageError, match="for http, https, ws and wss URLs"):
+        read_headers(words, read_target("unix:/a/socket", [], {}))
+
+
+def test_addresses_to_serve_at() -> None:
+    """A port alone is this computer's: to be reached from elsewhere has to be asked for."""
+    assert read_address("8000") == ("127.0.0.1", 8000)
+    assert read_address(":8000") == (None, 8000)
+    assert read_address("[::1]:0") == ("::1", 0)
+    for word in ("", "host", "host:", "host:x", "h:70000", ":-1"):
+        with pytest.raises(click.UsageError, match="is no address"):
+            read_address(word)
 
 
 def test_nothing_is_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,8 +79,7 @@ def test_modules_are_found_where_python_would(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("https://example.com/mcp", "network transports are not available yet"),
-        ("wss://example.com/mcp?a=b", "network transports are not available yet"),
+        ("ftp://example.com/mcp", "a URL of a server starts with http, https, ws"),
         ("no/such/file.py:server", "there is no file 'no/such/file.py'"),
         ("no_such_module:server", "there is no module 'no_such_module'"),
         ("weather.py", "such as weather.py:server"),
@@ -72,6 +115,7 @@ def test_a_file_finds_its_neighbours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A server in a file is imported as Python runs a script, and its own errors are shown."""
+    assert Server.__name__  # imported before: C extensions cannot be imported a second time
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "modules", {**sys.modules})
     (tmp_path / "neighbour_of_it.py").write_text("NAME = 'found'")

@@ -1,0 +1,53 @@
+"""Serving at addresses: every transport at once, and a clean end."""
+
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.runs import mcp_trio, started
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs Unix sockets and SIGTERM")
+
+
+def test_one_server_at_every_address(tmp_path: Path) -> None:
+    """HTTP, HTTP+SSE, WebSocket and a Unix socket serve the same server, in one process."""
+    path = str(tmp_path / "socket")
+    words = ["serve", "--http", "0", "--sse", "--websocket", "0", "--unix", path]
+    with started(*words) as server:
+        assert server.stderr is not None
+        said = [server.stderr.readline().decode() for _ in range(3)]
+        urls = [found.group() for line in said if (found := re.search(r"\S+:\S+$", line.strip()))]
+        http = next(url for url in urls if url.startswith("http"))
+        for url in (*urls, http.replace("/mcp", "/sse")):
+            run = mcp_trio("call", "--json", "add", "a=1", "b=2", "-t", url)
+            assert (run.status, run.stderr) == (0, ""), url
+            assert run.document["structuredContent"] == {"result": 3}
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(10) == 143
+        assert server.stderr.read() == b""
+    assert not os.path.exists(path)
+
+
+def test_a_place_that_is_taken(tmp_path: Path) -> None:
+    """One line says which place cannot be had; a socket that a dead server left can be."""
+    run = mcp_trio("serve", "--unix", str(tmp_path / "no" / "folder"))
+    assert run.status == 3
+    assert run.stderr.count("\n") == 1
+    assert "--unix: cannot listen at" in run.stderr
+    file = tmp_path / "file"
+    file.write_text("precious")
+    assert mcp_trio("serve", "--unix", str(file)).status == 3
+    assert file.read_text() == "precious"
+
+
+def test_a_url_where_nobody_is() -> None:
+    """No connection is status 3 and one line, for every scheme."""
+    for url in ("http://127.0.0.1:1/mcp", "ws://127.0.0.1:1", "tcp:127.0.0.1:1", "unix:/no/such"):
+        run = mcp_trio("inspect", url)
+        assert (run.status, run.stdout) == (3, "")
+        assert run.stderr.startswith(f"mcp-trio: no connection to {url}: cannot connect")
+        assert run.stderr.count("\n") == 1
