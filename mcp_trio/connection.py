@@ -38,6 +38,8 @@ from mcp_trio.wire.ndjson import LineFramer, LineTooLong
 OBITUARY_TIME = 0.5
 #: Seconds that the handlers of a server have left once its input has ended.
 SERVER_GRACE = 1.0
+#: Seconds for writing what still waits when a block is left normally.
+FLUSH_TIME = 0.5
 #: Seconds for closing a stream that wants to say goodbye, as TLS does.
 CLOSE_TIME = 1.0
 #: Frames that an in-memory stream holds before its sender waits.
@@ -308,6 +310,8 @@ async def open_connection(
             connection.start()
             try:
                 yield connection
+                with trio.move_on_after(FLUSH_TIME):  # what was sent last leaves as well
+                    await outbox.flush()
             finally:
                 peer.close(Closed("the connection was closed at this end"))
     finally:

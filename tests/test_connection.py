@@ -308,6 +308,14 @@ async def test_reason_is_never_empty(which: str) -> None:
     assert closed.reason == (ours if which == "near" else "the peer closed the connection")
 
 
+async def test_what_was_sent_last_still_leaves() -> None:
+    """Leaving the block normally writes what waits, for half a second at most."""
+    near, far = memory_frame_pair()
+    async with open_connection(near, handle=_echo, on_notification=_ignore) as connection:
+        await connection.peer.notify("last")
+    assert [decode(frame) for frame in await far.receive()] == [Notification("last")]
+
+
 async def test_stream_is_closed_however_the_block_ends() -> None:
     """I1: the connection owns its stream."""
     for failure in (None, ValueError()):

@@ -259,6 +259,8 @@ class Handshake:
             "capabilities": self._introduction.capabilities_in(version),
             "clientInfo": self._introduction.info,
         }
+        # What follows the answer may be read together with it, before we know the revision.
+        self._peer.batches_allowed = any(supports("batches", legacy) for legacy in self._legacy)
         # `initialize` must not be cancelled (basic/utilities/cancellation): giving up on it
         # closes the connection, which tells the server as well.
         return await self._peer.request("initialize", params, cancel_notice=False)
