@@ -144,6 +144,8 @@ class Endpoint:
             content=content,
             timeout=self._timeout,
         )
+        if content is not None:
+            request.stream = _Content(content)
         try:
             return await self.http.send(request, stream=True, follow_redirects=False)
         except httpx.ConnectError as error:
@@ -215,6 +217,32 @@ def _check(url: str, headers: Mapping[str, str]) -> None:
             raise ValueError(f"the header {name} may hold printable ASCII characters only")
 
 
+class _Content(httpx.AsyncByteStream):
+    """A body to be sent, which leaves nothing behind when it is not: httpx's own iterates by a
+    generator, and one that is dropped in its middle makes Trio complain."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return _Once(self._content)
+
+
+class _Once:
+    """Gives one piece."""
+
+    def __init__(self, piece: bytes) -> None:
+        self._pieces = [piece] if piece else []
+
+    def __aiter__(self) -> "_Once":
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._pieces:
+            raise StopAsyncIteration
+        return self._pieces.pop()
+
+
 class Reply:
     """The answer to a request: its head, and its body as it comes.
 
@@ -228,7 +256,9 @@ class Reply:
         self._response = response
         self._stopping: trio.CancelScope | None = None
         self.status: int = response.status_code
-        self.media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        self.media_type: str = (
+            response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        )
         reason = f" {response.reason_phrase}" if response.reason_phrase else ""
         self.name = f"HTTP {self.status}{reason} from {shown(response.url)}"
 
