@@ -24,6 +24,7 @@ from mcp_trio.transports.parameters import StderrMode
 
 TAIL_LIMIT = 8 * 1024  # bytes
 LINE_LIMIT = 16 * 1024  # characters
+HEAD = 8  # bytes of a secret that are compared before all of them
 PATIENCE = 0.1  # seconds that a slow reader of our own stderr may hold up a child's
 IMPATIENCE = 0.001  # seconds, once it has used up that
 
@@ -47,7 +48,7 @@ class Redactor:
             return data
         data = self._held + data
         cut = len(data) - self._started(data)
-        for match in self._pattern.finditer(data):
+        for match in self._pattern.finditer(data) if self._occurs(data) else ():
             if match.start() < cut < match.end():  # what seemed to start is inside a whole one
                 cut = len(data) - self._started(data[match.end() :])
         self._held = data[cut:]
@@ -59,15 +60,31 @@ class Redactor:
         return self._strike(held)
 
     def _strike(self, data: bytes) -> bytes:
-        return self._pattern.sub(b"***", data) if self._secrets else data
+        return self._pattern.sub(b"***", data) if self._occurs(data) else data
+
+    def _occurs(self, data: bytes) -> bool:
+        # Looking for one text after the other takes a tenth of the time of looking for them all.
+        return any(secret in data for secret in self._secrets)
 
     def _started(self, data: bytes) -> int:
         """The length of the longest end of `data` that is the beginning of a secret."""
-        for length in range(min(len(data), len(self._secrets[0]) - 1), 0, -1):
-            end = data[-length:]
-            if any(len(s) > length and s.startswith(end) for s in self._secrets):
-                return length
-        return 0
+        return max(_overlap(data, secret) for secret in self._secrets)
+
+
+def _overlap(data: bytes, secret: bytes) -> int:
+    """The length of the longest end of `data` that `secret`, which is longer, begins with.
+
+    A secret may be a file of keys, and trying every length would then take as long as reading
+    the chunk a thousand times. So only the places are tried where its first bytes stand.
+    """
+    head = secret[:HEAD]
+    start = data.find(head[:1], max(0, len(data) - len(secret) + 1))
+    while start >= 0:
+        length = len(data) - start
+        if data.startswith(head[:length], start) and secret.startswith(data[start:]):
+            return length
+        start = data.find(head[:1], start + 1)
+    return 0
 
 
 class Lines:

@@ -1,6 +1,7 @@
 """stderr without a process: redaction over chunk boundaries, lines, the bounded tail."""
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from mcp_trio.transports import child_stderr
 from mcp_trio.transports.child_stderr import LINE_LIMIT, TAIL_LIMIT, ChildStderr, Lines, Redactor
+from mcp_trio.transports.parameters import StdioParameters
 
 letters = st.text("ab", min_size=1, max_size=6)
 
@@ -34,6 +36,20 @@ def test_redactor_holds_back_only_what_may_be_a_secret() -> None:
     assert redactor.feed(b"ing") == b"hunting"
     assert redactor.feed(b"hunter") == b""
     assert redactor.feed(b"22!") == b"***!"
+
+
+@pytest.mark.parametrize("secret", ["x" * 99 + "y", "\n".join(f"key {n}: x" for n in range(200))])
+@pytest.mark.parametrize("size", [1, 40])
+def test_redaction_of_long_secrets_holds_nobody_up(secret: str, size: int) -> None:
+    """I6: a file of keys in the environment does not make the event loop stand still."""
+    parameters = StdioParameters("server", env={"KEYS": secret * size})
+    redactor = Redactor(parameters.secrets())
+    log = b"2026-12-31 23:59:59 INFO one of the lines that programs write\n" * 1000
+    began = time.perf_counter()
+    for _ in range(16):
+        assert redactor.feed(log) == log
+    assert time.perf_counter() - began < 1  # it is a megabyte
+    assert redactor.feed(secret.encode() * size + b"!") == b"***!"
 
 
 @given(st.lists(st.binary(max_size=6)))
