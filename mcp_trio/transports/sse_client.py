@@ -93,7 +93,10 @@ async def open_sse_at(
         stream = SSEStream(endpoint, limit, nursery, on_refused)
         nursery.start_soon(stream.listen)
         await stream.wait_ready()
-        yield stream
+        try:
+            yield stream
+        finally:
+            stream.shut()
 
 
 class SSEStream(FrameStream):
@@ -116,6 +119,7 @@ class SSEStream(FrameStream):
         self._arrived: deque[bytes] = deque()
         self._news = trio.lowlevel.ParkingLot()
         self._ended = False
+        self._shut = False
         self._failure: Exception | None = None
 
     async def wait_ready(self) -> None:
@@ -127,10 +131,13 @@ class SSEStream(FrameStream):
         with trio.move_on_after(ENDPOINT_TIME):
             while self._target is None and not self._ended:
                 await self._news.park()
-        if self._target is None:
-            raise self._failure or TransportError(
-                f"{self._endpoint.name} opened no event stream that says where messages go"
-            )
+        if self._target is not None:
+            return
+        if isinstance(self._failure, EventTooLong):
+            raise TransportError(f"{self._endpoint.name}: {self._failure}") from self._failure
+        raise self._failure or TransportError(
+            f"{self._endpoint.name} opened no event stream that says where messages go"
+        )
 
     async def receive(self) -> list[bytes]:
         await trio.lowlevel.checkpoint()
@@ -153,6 +160,8 @@ class SSEStream(FrameStream):
         own, so nobody waits for that. Notifications keep their place in the order.
         """
         for frame in frames:
+            if self._shut:
+                raise trio.ClosedResourceError("the stream was closed")
             match decode(frame):
                 case Request(id=id):
                     self._nursery.start_soon(self._post, frame, id)
@@ -163,9 +172,14 @@ class SSEStream(FrameStream):
                     self._nursery.start_soon(self._post, frame, None)
 
     async def aclose(self) -> None:
+        self.shut()
+        await trio.lowlevel.checkpoint()
+
+    def shut(self) -> None:
+        """Let go of the event stream, and of what is being posted."""
+        self._shut = True
         self._end(None)
         self._nursery.cancel_scope.cancel()
-        await trio.lowlevel.checkpoint()
 
     async def listen(self) -> None:
         """Read the event stream to its end. Does not raise: `receive` does."""

@@ -135,6 +135,7 @@ class Events(httpx.AsyncByteStream):
         return self
 
     async def __anext__(self) -> bytes:
+        await trio.lowlevel.checkpoint()
         try:
             piece = await self._receive.receive()
         except trio.EndOfChannel:
@@ -145,6 +146,7 @@ class Events(httpx.AsyncByteStream):
 
     async def aclose(self) -> None:
         self.closed.set()
+        await trio.lowlevel.checkpoint()
 
     def response(self, **headers: str) -> httpx.Response:
         fields = {"content-type": "text/event-stream", **headers}
