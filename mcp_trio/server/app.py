@@ -278,11 +278,10 @@ class Server:
             ValueError: The method is one that the connection itself depends on.
         """
 
-        def register(function: Function) -> Function:
+        def add(function: Callable[..., Any]) -> None:
             self.dispatcher.add(method, request_work(method, function, thread=thread))
-            return function
 
-        return register
+        return _decorator("request", method, add, named=True)
 
     def notification(self, method: str) -> Callable[[Function], Function]:
         """Be told of a notification that clients send: a decorator.
@@ -294,13 +293,12 @@ class Server:
         notifications are dropped. What it raises is logged.
         """
 
-        def register(function: Function) -> Function:
+        def add(function: Callable[..., Any]) -> None:
             if method in self.notification_handlers:
                 raise ValueError(f"There is a handler of {method!r} already.")
             self.notification_handlers[method] = notification_handler(function)
-            return function
 
-        return register
+        return _decorator("notification", method, add, named=True)
 
     def middleware(self, middleware: MiddlewareT) -> MiddlewareT:
         """Put an async callable around every request: a decorator, without parentheses.
@@ -509,6 +507,11 @@ class Server:
 
         options["hosts"] = [*options.get("hosts", ()), *names_of(host)]
         handler = HTTPHandler(self, **options)
+
+        async def shut_down() -> None:
+            await (trio.sleep_forever if shutdown is None else shutdown)()
+            handler.wind_down()
+
         async with self.open_run(shared=False):
             await serve_http_exchanges(
                 handler,
@@ -516,7 +519,7 @@ class Server:
                 host=host,
                 ssl_context=ssl_context,
                 limits=limits,
-                shutdown=shutdown,
+                shutdown=shut_down,
                 grace=grace,
                 task_status=task_status,
             )

@@ -25,6 +25,9 @@ def as_async(function: Callable[..., Any], *, thread: bool = False) -> AsyncFunc
     """
     if not callable(function):
         raise TypeError(f"{function!r} is no function.")
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        name = getattr(function, "__name__", function)
+        raise TypeError(f"{name} is a generator; it has to return its result, not to yield it.")
     if is_coroutine_function(function):
         if thread:
             name = getattr(function, "__name__", function)

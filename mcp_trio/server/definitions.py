@@ -1,5 +1,6 @@
 """What a server says of the things it offers, in the spec's names."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from mcp_trio.wire.jsonrpc import JSONObject
@@ -16,6 +17,17 @@ def _plain(value: Any) -> Any:
     from mcp_trio.protocol.convert import unstructure
 
     return unstructure(list(value) if isinstance(value, tuple) else value)
+
+
+def check_options(what: str, options: Mapping[str, object], known: type) -> None:
+    """Refuse options that are none: of a `TypedDict` of keywords, only type checkers know.
+
+    Raises:
+        TypeError: Says which ones there are.
+    """
+    for name in options:
+        if name not in known.__annotations__:
+            raise TypeError(f"A {what} has no option {name!r}: {', '.join(known.__annotations__)}.")
 
 
 def name_of(own: str | None, name: str | None, what: str) -> str:

@@ -131,6 +131,6 @@ def _writer(kind: type) -> Callable[[Any], Any]:
             return write
 
     def refuse(_: Any) -> Any:
-        raise NotJSONError(f"a {kind.__qualname__} cannot be written as JSON")
+        raise NotJSONError(f"objects of the class {kind.__qualname__} cannot be written as JSON")
 
     return refuse

@@ -11,7 +11,7 @@ import attrs
 from mcp_trio.protocol.errors import INVALID_PARAMS, MCPError
 from mcp_trio.server.calling import as_async
 from mcp_trio.server.context import Context
-from mcp_trio.server.definitions import described, name_of
+from mcp_trio.server.definitions import check_options, described, name_of
 from mcp_trio.server.dispatch import Work
 from mcp_trio.server.pagination import Registry
 from mcp_trio.server.params import required, strings
@@ -63,6 +63,7 @@ class Prompts:
 
     def add(self, function: Callable[..., Any], name: str | None, options: PromptOptions) -> None:
         """Register a function; see `Server.prompt`."""
+        check_options("prompt", options, PromptOptions)
         prompt = _make_prompt(function, name, options)
         self._registry.add(prompt.name, prompt)
 

@@ -15,7 +15,7 @@ from mcp_trio.peer import sole_exception
 from mcp_trio.protocol.errors import resource_not_found
 from mcp_trio.server.calling import as_async
 from mcp_trio.server.context import Context
-from mcp_trio.server.definitions import described, name_of
+from mcp_trio.server.definitions import check_options, described, name_of
 from mcp_trio.server.dispatch import CacheHint, Work
 from mcp_trio.server.pagination import Registry
 from mcp_trio.server.params import required
@@ -103,6 +103,7 @@ class Resources:
 
     def add(self, uri: str, function: Callable[..., Any], options: ResourceOptions) -> None:
         """Register a function; see `Server.resource`."""
+        check_options("resource", options, ResourceOptions)
         self._registry_of(uri).add(uri, _make_resource(uri, function, options))
 
     def remove(self, uri: str) -> None:

@@ -240,6 +240,8 @@ class _Reader:
     def _parameter(self, variable: str, hint: Any, found: inspect.Parameter) -> None:
         if found.kind in (found.VAR_POSITIONAL, found.POSITIONAL_ONLY):
             raise TypeError("arguments in JSON have names, so it has to be takeable by name")
+        if variable == "ctx" and variable not in self.hints:
+            raise TypeError("annotate it as Context, or as Any if clients are to give it")
         if found.kind is found.VAR_KEYWORD and _is_unpacked(hint):
             for f in fields_of(get_args(hint)[0], self.shapes.local):
                 shape = self.shapes.of(f.hint)

@@ -21,7 +21,7 @@ from mcp_trio.protocol.fit import fit_tool_result
 from mcp_trio.protocol.revisions import supports
 from mcp_trio.server.calling import as_async
 from mcp_trio.server.context import Context
-from mcp_trio.server.definitions import described, name_of
+from mcp_trio.server.definitions import check_options, described, name_of
 from mcp_trio.server.dispatch import Work
 from mcp_trio.server.pagination import Registry
 from mcp_trio.server.params import optional, required
@@ -133,6 +133,7 @@ class Tools:
 
     def add(self, function: Callable[..., Any], name: str | None, options: ToolOptions) -> None:
         """Register a function; see `Server.tool`."""
+        check_options("tool", options, ToolOptions)
         tool = make_tool(function, name, options)
         self._registry.add(tool.name, tool)
 
@@ -216,6 +217,7 @@ def make_tool(function: Callable[..., Any], name: str | None, options: ToolOptio
     from mcp_trio.server.results import to_tool_result
     from mcp_trio.server.signature import function_schema
 
+    call = as_async(function, thread=options.get("thread", False))
     signature = function_schema(function, context_type=Context)
     name = _checked_name(name_of(signature.name, name, "tool"))
     input_schema, output_schema = options.get("input_schema"), options.get("output_schema")
@@ -239,7 +241,7 @@ def make_tool(function: Callable[..., Any], name: str | None, options: ToolOptio
         name,
         definition,
         bind=signature.bind if input_schema is None else _raw_binder(input_schema, signature),
-        call=as_async(function, thread=options.get("thread", False)),
+        call=call,
         context=signature.context,
         result=partial(to_tool_result, output=output),
         output_schema=output_schema,

@@ -15,8 +15,6 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeAlias, Unpack
 
-import trio
-
 from mcp_trio.exceptions import AuthorizationRequired
 from mcp_trio.peer import Peer
 from mcp_trio.protocol.errors import INVALID_REQUEST
@@ -48,7 +46,6 @@ class HTTPHandler:
             self._routes[settings.sse_path] = self._old_sse.connect
             self._routes[settings.messages_path] = self._old_sse.post
         self._run: tuple[Running, Peer] | None = None
-        self._shutdowns: set[trio.Event] = set()
 
     def __repr__(self) -> str:
         return f"<HTTP handler of {self._server!r}>"
@@ -64,7 +61,6 @@ class HTTPHandler:
             await self._not_running(exchange)
             return
         try:
-            peer = self._settle_in(run, exchange.shutting_down)
             request = exchange.request
             self._check_access(request)
             route = self._routes.get(request.path) or self._routes.get(_without_slash(request.path))
@@ -72,7 +68,7 @@ class HTTPHandler:
                 await exchange.respond(404, {"content-type": "text/plain"}, b"Not Found\n")
                 return
             principal = await self._authenticate(request)
-            await route(Visit(exchange, principal, run, peer))
+            await route(Visit(exchange, principal, run, self._nobody(run)))
         except Refused as refused:
             await refused.answer(exchange)
 
@@ -84,22 +80,17 @@ class HTTPHandler:
         logger.error("%s", text)
         await exchange.respond(500, {"content-type": "text/plain"}, f"{text}\n".encode())
 
-    def _settle_in(self, run: "Running", shutting_down: trio.Event) -> Peer:
-        """Prepare for a run of the server, and to watch for the shutdown of the face below."""
-        if self._run is None or self._run[0] is not run:
-            self._run = run, nobody(run.nursery)
-            self._shutdowns = set()
-        if shutting_down not in self._shutdowns:
-            self._shutdowns.add(shutting_down)
-            run.nursery.start_soon(self._wind_down, shutting_down)
-        return self._run[1]
-
-    async def _wind_down(self, shutting_down: trio.Event) -> None:
-        """End, when the shutdown begins, what would not end by itself."""
-        await shutting_down.wait()
+    def wind_down(self) -> None:
+        """End what would not end by itself: subscriptions, and streams to listen on."""
         self._server.bus.end_subscriptions()
         self._endpoint.sessions.end_listening()
         self._old_sse.end()
+
+    def _nobody(self, run: "Running") -> Peer:
+        """What stands for clients without a connection in this run of the server."""
+        if self._run is None or self._run[0] is not run:
+            self._run = run, nobody(run.nursery)
+        return self._run[1]
 
     def _check_access(self, request: HTTPRequest) -> None:
         host = request.headers.get("host")

@@ -43,7 +43,6 @@ def answer_modern(
         request.params or {},
         peer,
         exchange.cancelled_by_disconnect(),
-        principal=visit.principal,
         exchange=exchange,
         nursery=visit.running.nursery,
         keep_alive=keep_alive,

@@ -36,7 +36,6 @@ async def answer_stateless(
         request.method,
         request.params or {},
         visit.nobody,
-        principal=visit.principal,
         exchange=visit.exchange,
         nursery=visit.running.nursery,
         keep_alive=keep_alive,

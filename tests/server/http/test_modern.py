@@ -495,10 +495,10 @@ async def test_silent_streams_notice_a_dead_client(autojump_clock: trio.testing.
 
 
 async def test_subscriptions_end_in_good_order(autojump_clock: trio.testing.MockClock) -> None:
-    """When the face below begins to shut down, each subscription is completed by its response."""
+    """When the server winds down, each subscription is completed by its response."""
     async with open_web(make_server()) as web:
         exchange = await listening(web, promptsListChanged=True)
-        web.shutting_down.set()
+        web.handler.wind_down()
         cancelled, result = await exchange.messages()
         assert cancelled["method"] == "notifications/cancelled"
         assert result["id"] == "sub"

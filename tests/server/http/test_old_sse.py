@@ -184,6 +184,6 @@ async def test_shutdown(working: bool, autojump_clock: Clock) -> None:
         if working:
             await client.request("tools/call", {"name": "work"})
             await trio.testing.wait_all_tasks_blocked()
-        web.shutting_down.set()
+        web.handler.wind_down()
         with trio.fail_after(2):
             assert len(await client.exchange.messages()) == working

@@ -109,7 +109,8 @@ async def test_there_is_only_post(method: str) -> None:
 
 async def test_what_needs_no_answer() -> None:
     """Notifications reach their handlers; answers to nothing are harmless."""
-    server, seen = make_server(), []
+    seen: list[Any] = []
+    server = make_server()
     server.notification("notifications/roots/list_changed")(seen.append)
     async with open_web(server, stateless=True) as web:
         for message in (

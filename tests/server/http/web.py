@@ -44,9 +44,9 @@ class FakeExchange(Exchange):
         reading: Cleared to be a client that does not read.
     """
 
-    def __init__(self, request: HTTPRequest, body: bytes, shutting_down: trio.Event) -> None:
+    def __init__(self, request: HTTPRequest, body: bytes) -> None:
         self.request = request
-        self.shutting_down = shutting_down
+        self.shutting_down = trio.Event()
         self.status: int | None = None
         self.headers: dict[str, str] = {}
         self.text = b""
@@ -146,6 +146,7 @@ class FakeExchange(Exchange):
             self._parsed = len(self.text)
             if self._events:
                 return self._events.pop(0)
+            await trio.lowlevel.checkpoint_if_cancelled()
             if self.done.is_set():
                 raise EOFError
             await self._news.park()
@@ -172,7 +173,6 @@ class Web:
 
     handler: HTTPHandler
     nursery: trio.Nursery
-    shutting_down: trio.Event = attrs.field(factory=trio.Event)
 
     def start(
         self,
@@ -202,7 +202,7 @@ class Web:
         fields = {"host": "127.0.0.1:8000", **(headers or {})}
         raw = [(name.lower().encode(), value.encode()) for name, value in fields.items()]
         request = HTTPRequest(method, path, query, Headers(raw), "127.0.0.1", "http", root_path)
-        return FakeExchange(request, body, self.shutting_down)
+        return FakeExchange(request, body)
 
     async def _serve(self, exchange: FakeExchange) -> None:
         try:
