@@ -212,7 +212,7 @@ def test_what_json_cannot_say() -> None:
     """NaN would become null on its way; it is refused instead."""
     with pytest.raises(NotJSONError, match="nan is not in JSON"):
         call(float("nan"), float)
-    with pytest.raises(NotJSONError, match="b: a object cannot"):
+    with pytest.raises(NotJSONError, match="b: objects of the class object cannot"):
         call({"b": object()})
 
 

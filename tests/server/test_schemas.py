@@ -512,7 +512,7 @@ def test_writing(value: Any, plain: Any) -> None:
     [
         ({"a": [1, float("nan")]}, re.escape("a[1]: nan is not in JSON")),
         (Box(float("inf")), "content: inf is not in JSON"),
-        ([object()], re.escape("[0]: a object cannot be written as JSON")),
+        ([object()], re.escape("[0]: objects of the class object cannot be written")),
         ({(1, 2): 3}, "is no string"),
         (Decimal("NaN"), "NaN is not in JSON"),
     ],

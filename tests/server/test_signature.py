@@ -264,7 +264,7 @@ def test_types_defined_nearby() -> None:
 
     with pytest.raises(TypeError, match=r"tool cannot be resolved: name 'Elsewhere' is not defi"):
         read(tool)
-    tool.__annotations__.pop("ctx")
+    tool.__annotations__["ctx"] = Any
     assert read(tool).bind({"value": {"x": 1.0}}) == {"value": Local(1)}
     assert read(context_only).context == "ctx"
 
@@ -281,11 +281,12 @@ def test_a_context_that_only_checkers_import() -> None:
     [
         (lambda *args: args, "parameter 'args' of .*<lambda>: arguments in JSON have names"),
         (lambda a, /: a, "parameter 'a' of .*<lambda>: arguments in JSON have names"),
+        (lambda ctx: ctx, "parameter 'ctx' of .*<lambda>: annotate it as Context"),
         (dict, "does not tell its parameters"),
     ],
 )
 def test_what_cannot_be_a_tool(function: Any, complaint: str) -> None:
-    """Signatures that JSON's named arguments cannot fill."""
+    """Signatures that JSON's named arguments cannot fill, or not as was meant."""
     with pytest.raises(TypeError, match=complaint):
         read(function)
 

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Annotated, Any
 
@@ -117,6 +118,21 @@ def test_coroutine_function_in_a_thread_is_refused() -> None:
 
     with pytest.raises(TypeError, match="coroutine"):
         server.add_tool(coroutine, thread=True)
+
+
+def test_generators_are_refused() -> None:
+    """A tool that yields what it should return is found when it is registered, not when called."""
+    server = Server("s")
+
+    async def numbers() -> AsyncIterator[int]:
+        yield 1
+
+    def letters() -> Iterator[str]:
+        yield "a"
+
+    for function in (numbers, letters):
+        with pytest.raises(TypeError, match=f"{function.__name__} is a generator"):
+            server.add_tool(function)
 
 
 async def test_unknown_tool_is_a_protocol_error() -> None:
@@ -345,8 +361,21 @@ def test_names() -> None:
         server.remove_tool("b")
     with pytest.warns(UserWarning, match="two words"):
         server.add_tool(lambda: 2, name="two words")
-    with pytest.raises(TypeError, match="parentheses"):
-        server.tool(lambda: 1)  # type: ignore[arg-type]  # the point of the test
+    forgetful: list[Any] = [server.tool, server.prompt, server.resource]
+    for decorator in (*forgetful, server.request, server.notification):
+        with pytest.raises(TypeError, match=rf"@server\.{decorator.__name__}\(.*with parentheses"):
+            decorator(lambda: 1)
+
+
+def test_options_that_are_none_are_refused() -> None:
+    """A misspelt option is an error that lists the right ones: it would silently do nothing."""
+    server = Server("s")
+    with pytest.raises(TypeError, match=r"tool has no option 'readonly'.*read_only"):
+        server.tool(readonly=True)(lambda: 1)  # type: ignore[call-arg]  # the point of the test
+    with pytest.raises(TypeError, match=r"prompt has no option 'tags'.*title"):
+        server.prompt(tags=["a"])(lambda: "")  # type: ignore[call-arg]  # likewise
+    with pytest.raises(TypeError, match=r"resource has no option 'mimetype'.*mime_type"):
+        server.resource("a://b", mimetype="")(lambda: "")  # type: ignore[call-arg]  # likewise
 
 
 async def test_tools_come_and_go() -> None:
