@@ -58,7 +58,8 @@ def exhaustive_cancellation(
         real_clock: False runs under a virtual clock that jumps over all waiting, with the same
             order of tasks each time. True is for real processes and sockets, since a virtual
             clock would fire deadlines while the operating system is still at work.
-        time_limit: Seconds, of either clock, that one run may take before it counts as hanging.
+        time_limit: Seconds that one run may take before it counts as hanging. They are those of
+            the clock it runs under: a scenario that sleeps an hour of virtual time needs more.
         check: Called after each run, outside of Trio; raises if it finds something wrong.
         every: Try only each n-th step, for scenarios whose runs are expensive.
 
@@ -67,7 +68,13 @@ def exhaustive_cancellation(
 
     Raises:
         CancellationLeak: Something was left behind; says after which step.
+        TypeError: `scenario` is what an async function returned instead of the function.
+        RuntimeError: This is inside of Trio already.
     """
+    if not callable(scenario):
+        raise TypeError(f"scenario must be an async function, without parentheses: {scenario!r}")
+    if trio.lowlevel.in_trio_run():
+        raise RuntimeError("exhaustive_cancellation runs Trio itself: call it from a plain test")
     for tried, step in enumerate(range(1, MOST_STEPS, every)):
         before = _Belongings.now()
         cancelled = _run_once(scenario, step, real_clock=real_clock, time_limit=time_limit)
@@ -91,18 +98,19 @@ def _run_once(
     async def main() -> bool:
         alive = trio.lowlevel.current_statistics().tasks_living
         with trio.CancelScope() as scope:
-            counter = _StepCounter(step, scope)
+            limit = trio.move_on_after(time_limit)
+            counter = _StepCounter(step, scope, limit)
             trio.lowlevel.add_instrument(counter)
             try:
-                with trio.move_on_after(time_limit) as limit:
+                with limit:
                     await scenario()
                 if limit.cancel_called:  # a shield may have kept it from being caught
-                    raise CancellationLeak(f"cancelled before task step {step}, it hung")
+                    raise CancellationLeak(_hung(scope, step, time_limit))
             except CancellationLeak:
                 raise
             except Exception as exc:
-                text = f"cancelled before task step {step}, it raised {exc!r}"
-                raise CancellationLeak(text) from exc
+                when = _when(scope, step)
+                raise CancellationLeak(f"{when}, it raised {exc!r}") from exc
             finally:
                 trio.lowlevel.remove_instrument(counter)
         left = trio.lowlevel.current_statistics().tasks_living - alive
@@ -115,6 +123,17 @@ def _run_once(
             return trio.run(main)
         with _same_order():
             return trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def _when(scope: trio.CancelScope, step: int) -> str:
+    if scope.cancel_called:
+        return f"cancelled before task step {step}"
+    return f"not cancelled yet, since step {step} had not come"
+
+
+def _hung(scope: trio.CancelScope, step: int, time_limit: float) -> str:
+    text = f"{_when(scope, step)}, it hung: it was not over after {time_limit:g} seconds"
+    return text if scope.cancel_called else f"{text}; if it takes longer, give a time_limit"
 
 
 @contextmanager
@@ -132,7 +151,9 @@ def _watchdog(seconds: float, step: int) -> Iterator[None]:
         return
 
     def bark(*_: object) -> None:
-        raise CancellationLeak(f"cancelled before task step {step}, it hung inside a shield")
+        raise CancellationLeak(
+            f"to be cancelled before task step {step}, it hung inside a shield or a blocking call"
+        )
 
     previous = signal.signal(signal.SIGALRM, bark)
     signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -146,15 +167,19 @@ def _watchdog(seconds: float, step: int) -> Iterator[None]:
 
 
 class _StepCounter(trio.abc.Instrument):
-    """Counts the steps of all tasks, and cancels the scope before one of them."""
+    """Counts the steps of all tasks, and cancels the scope before one of them.
 
-    def __init__(self, step: int, scope: trio.CancelScope) -> None:
+    Not if the time is over: the cancellation that this is comes from `limit`.
+    """
+
+    def __init__(self, step: int, scope: trio.CancelScope, limit: trio.CancelScope) -> None:
         self._left = step
         self._scope = scope
+        self._limit = limit
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         self._left -= 1
-        if self._left == 0:
+        if self._left == 0 and not self._limit.cancel_called:
             self._scope.cancel()
 
 

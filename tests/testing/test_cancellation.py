@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import trio
@@ -63,6 +64,39 @@ def test_finds_swallowed_cancellation_that_hangs() -> None:
 
     with pytest.raises(CancellationLeak, match="hung"):
         exhaustive_cancellation(scenario)
+
+
+def test_a_scenario_that_fails_by_itself_is_not_blamed_on_the_cancellation() -> None:
+    """A run that takes long, or a test that is wrong, says so, and that nothing was cancelled."""
+
+    async def long() -> None:
+        await trio.sleep(3600)
+
+    async def wrong() -> None:
+        raise AssertionError("1 is not 2")
+
+    assert exhaustive_cancellation(long, time_limit=4000) > 0
+    with pytest.raises(CancellationLeak, match=r"not cancelled yet.*after 30 seconds.*time_limit"):
+        exhaustive_cancellation(long)
+    with pytest.raises(CancellationLeak, match=r"not cancelled yet.*it raised .*1 is not 2"):
+        exhaustive_cancellation(wrong)
+
+
+def test_a_coroutine_is_no_scenario() -> None:
+    """Calling the scenario instead of handing it over is the mistake that Trio's users know."""
+
+    async def scenario() -> None: ...
+
+    coroutine: Any = scenario()
+    with pytest.raises(TypeError, match="without parentheses"):
+        exhaustive_cancellation(coroutine)
+    coroutine.close()
+
+
+async def test_inside_of_trio_it_says_where_to_call_it() -> None:
+    """From an async test it cannot work, and says where it can."""
+    with pytest.raises(RuntimeError, match="from a plain test"):
+        exhaustive_cancellation(trio.lowlevel.checkpoint)
 
 
 def test_finds_a_child_process_that_is_left(tmp_path: object) -> None:
