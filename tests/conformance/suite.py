@@ -44,7 +44,7 @@ class Check:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.scenario}: {self.status} {self.id} ({self.name}): {self.reason}"
+        return f"{self.scenario}: {self.status} {self.id} ({self.name}): {self.reason:.1500}"
 
 
 async def scenarios(suite: Sequence[str], role: Role, revision: str) -> list[str]:

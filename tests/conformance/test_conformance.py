@@ -38,7 +38,8 @@ def suite() -> list[str]:
 async def test_server(suite: list[str], face: str, revision: str, tmp_path: Path) -> None:
     """Both ways of serving over HTTP do all that a revision says, and log nothing."""
     async with started(face) as running:
-        check_all(await judge_server(suite, running.url, revision, tmp_path))
+        checks = await judge_server(suite, running.url, revision, tmp_path)
+    check_all(checks)
     assert not running.complaints()
 
 
