@@ -41,6 +41,9 @@ CLOSE_TIME: Final = 1.0
 #: Seconds that an idle connection is kept. Common servers close theirs after 5, and a request that
 #: meets the closing fails.
 KEEP_IDLE: Final = 4.0
+#: Idle connections that are kept. The pool goes through all of them for each request, and for each
+#: of them through all that there are.
+MOST_IDLE: Final = 20
 
 _Headers: TypeAlias = list[tuple[bytes, bytes]]
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -193,7 +196,9 @@ async def open_endpoint(
         return
     # No bound on connections: calls that wait for an answer would starve the answers that they wait
     # for. How many there are is how many calls the user makes at once.
-    limits = httpx.Limits(max_connections=None, keepalive_expiry=KEEP_IDLE)
+    limits = httpx.Limits(
+        max_connections=None, max_keepalive_connections=MOST_IDLE, keepalive_expiry=KEEP_IDLE
+    )
     own = httpx.AsyncClient(limits=limits, headers={"User-Agent": "mcp-trio"})
     try:
         yield Endpoint(own, url, headers or {}, send_timeout)
