@@ -50,7 +50,9 @@ class Check:
 async def scenarios(suite: Sequence[str], role: Role, revision: str) -> list[str]:
     """The names of all scenarios of a revision for one role, whether or not it requires them."""
     listing = await _run([*suite, "list", "--requirements", revision])
-    return [name for name in _listed(listing, role) if not name.startswith(LATER)]
+    names = [name for name in _listed(listing, role) if not name.startswith(LATER)]
+    assert names, f"the suite lists no scenarios for a {role}:\n{listing}"
+    return names
 
 
 def _listed(listing: str, role: Role) -> Iterator[str]:
