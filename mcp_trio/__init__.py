@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from mcp_trio.server.context import Context as Context
     from mcp_trio.server.dispatch import CacheHint as CacheHint
     from mcp_trio.server.hints import Alias as Alias
+    from mcp_trio.server.http.events import EventStore as EventStore
+    from mcp_trio.server.http.events import MemoryEventStore as MemoryEventStore
     from mcp_trio.server.media import Audio as Audio
     from mcp_trio.server.media import Image as Image
     from mcp_trio.server.middleware import RateLimit as RateLimit
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from mcp_trio.server.resources import ResourceNotFound as ResourceNotFound
     from mcp_trio.server.session import Session as Session
     from mcp_trio.server.tools import ToolError as ToolError
+    from mcp_trio.transports.http_limits import HTTPLimits as HTTPLimits
+    from mcp_trio.transports.http_exchange import HTTPRequest as HTTPRequest
     from mcp_trio.transports.parameters import StdioParameters as StdioParameters
 
 _HOMES = {
@@ -55,9 +59,13 @@ _HOMES = {
     "Context": "server.context",
     "Elicit": "server.questions",
     "ElicitURL": "server.questions",
+    "EventStore": "server.http.events",
+    "HTTPLimits": "transports.http_limits",
+    "HTTPRequest": "transports.http_exchange",
     "Image": "server.media",
     "ListRoots": "server.questions",
     "MCPError": "exceptions",
+    "MemoryEventStore": "server.http.events",
     "ProtocolError": "exceptions",
     "PromptsChanged": "client.events",
     "RateLimit": "server.middleware",

@@ -477,7 +477,7 @@ class Server:
         host: str | None = "127.0.0.1",
         ssl_context: "ssl.SSLContext | None" = None,
         limits: "HTTPLimits | None" = None,
-        shutdown: Callable[[], Awaitable[object]] | None = None,
+        shutdown: Awaitable[object] | Callable[[], Awaitable[object]] | None = None,
         grace: float = 5.0,
         task_status: trio.TaskStatus[Any] = trio.TASK_STATUS_IGNORED,
         **options: "Unpack[HTTPOptions]",
@@ -492,7 +492,7 @@ class Server:
             host: The name or address to listen at, by default this computer's own; None for all.
             ssl_context: Listen for `https://` with this certificate.
             limits: What one client may take: bytes, time, connections.
-            shutdown: An async function, such as `event.wait`, whose return begins a shutdown:
+            shutdown: An awaitable, or an async function such as `event.wait`. When it is done,
                 nothing new is accepted, subscriptions and streams to listen on are ended, and
                 what is being worked on may go on for a while.
             grace: Seconds that it may.
@@ -509,7 +509,10 @@ class Server:
         handler = HTTPHandler(self, **options)
 
         async def shut_down() -> None:
-            await (trio.sleep_forever if shutdown is None else shutdown)()
+            if shutdown is None:
+                await trio.sleep_forever()
+            else:
+                await (shutdown() if callable(shutdown) else shutdown)
             handler.wind_down()
 
         async with self.open_run(shared=False):

@@ -149,7 +149,8 @@ class Stream:
         """
         reader = Reader(self)
         if self.opened:
-            self._delivered = self._delivered if after is None else after
+            if after is not None:
+                self._delivered = min(after, self._number)
             self._replace(self._store.after(self._key, self._delivered))
         self._reader = reader
         self._changed.unpark_all()
