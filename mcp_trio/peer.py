@@ -700,8 +700,8 @@ def encode_answer(answer: Response | ErrorResponse) -> bytes:
     try:
         return encode(answer)
     except EncodeError as exc:
-        logger.error("the answer to request %r cannot be sent as JSON: %s", answer.id, exc)
-        text = f"The result cannot be sent as JSON: {exc}"
+        logger.error("the answer to request %r %s", answer.id, exc)
+        text = f"The result {exc}"
         return encode(ErrorResponse(answer.id, ErrorObject(INTERNAL_ERROR, text)))
 
 

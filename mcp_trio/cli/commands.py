@@ -44,13 +44,19 @@ Exit status: 0 fine, 1 the tool failed, 2 usage, 3 no connection or a protocol e
 class ServerCommand(click.Command):
     """A command that may end in `-- COMMAND ARGS...`, which click must not look into."""
 
+    allow_extra_args = True  # click lets them pass, and `parse_args` says where they belong
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" in args:
             cut = args.index("--")
             args, ctx.obj = args[:cut], args[cut + 1 :]
             if not ctx.obj:
                 raise click.UsageError("There is no command after --.", ctx)
-        return super().parse_args(ctx, args)
+        left = super().parse_args(ctx, args)
+        if left:
+            words = " ".join(left)
+            raise click.UsageError(f"Too many words: {words!r}. A command stands after --.", ctx)
+        return left
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*super().collect_usage_pieces(ctx), "[-- COMMAND ARGS...]"]

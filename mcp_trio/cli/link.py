@@ -23,6 +23,7 @@ from mcp_trio.exceptions import (
     RequestTimeout,
     TransportError,
 )
+from mcp_trio.protocol.errors import INTERNAL_ERROR
 from mcp_trio.wire.jsonrpc import EncodeError
 
 T = TypeVar("T")
@@ -94,9 +95,11 @@ class Link:
         where = self.target.name if connected else f"no connection to {self.target.name}"
         line = f"{one_line(where)}: {one_line(_reason(exc))}"
         said = one_line("\n".join(self.screen.stderr_tail))
-        if said and not self.screen.verbose and not isinstance(exc, MCPError):
-            line += f"; stderr: {said}"
-        return line
+        if not said or self.screen.verbose:
+            return line
+        if isinstance(exc, MCPError):  # an answer of its own, unless something broke in there
+            return f"{line}; -v shows its stderr" if exc.code == INTERNAL_ERROR else line
+        return f"{line}; stderr: {said}"
 
 
 def _reason(exc: Exception) -> str:

@@ -58,4 +58,7 @@ def _value(text: str) -> Any:
 def _about(word: str) -> str:
     if ":" in word and not word.startswith("{"):
         return f"{word!r} is not NAME=VALUE. A server is given by --target, or after a lone --."
-    return f"{word!r} is not NAME=VALUE; JSON arguments are one word, such as '{{\"a\": 1}}'."
+    return (
+        f"{word!r} is not NAME=VALUE; JSON arguments are one word, such as '{{\"a\": 1}}',"
+        " and a server's command stands after --."
+    )

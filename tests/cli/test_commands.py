@@ -284,6 +284,25 @@ def test_descriptors_may_be_missing(redirection: str, status: int, message: str)
     assert "Traceback" not in done.stderr
 
 
+def test_words_too_many_are_told_where_they_belong() -> None:
+    """A server's command without the lone -- is what everybody writes first."""
+    result = CliRunner().invoke(cli, ["inspect", "python", "server.py"])
+    assert result.exit_code == 2
+    assert "Too many words: 'server.py'. A command stands after --." in result.stderr
+
+
+def test_a_server_that_breaks_inside_has_more_to_say(tmp_path: Path) -> None:
+    """The answer to an error inside the server says nothing, its stderr does: -v is named."""
+    (tmp_path / "mine.py").write_text(
+        SERVER + "@server.resource('a://b')\ndef broken() -> str: raise KeyError('c')\n"
+    )
+    words = ["read", "a://b", "-t", f"{tmp_path}/mine.py:server"]
+    assert "failed inside the server. (-32603, InternalError); -v shows" in mcp_trio(*words).stderr
+    run = mcp_trio(*words, "-v")
+    assert "KeyError: 'c'" in run.stderr
+    assert "-v shows" not in run.stderr
+
+
 def test_what_cannot_be_sent_is_usage() -> None:
     """JSON can write half of a surrogate pair, and UTF-8 cannot."""
     run = mcp_trio("call", "echo", r'{"text": "\ud800"}')
