@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mcp_trio.server.media import Audio as Audio
     from mcp_trio.server.media import Image as Image
     from mcp_trio.server.middleware import RateLimit as RateLimit
+    from mcp_trio.server.prompts import PromptOptions as PromptOptions
     from mcp_trio.server.questions import Accepted as Accepted
     from mcp_trio.server.questions import Elicit as Elicit
     from mcp_trio.server.questions import ElicitURL as ElicitURL
@@ -41,10 +42,12 @@ if TYPE_CHECKING:
     from mcp_trio.server.questions import Refused as Refused
     from mcp_trio.server.questions import Sample as Sample
     from mcp_trio.server.resources import ResourceNotFound as ResourceNotFound
+    from mcp_trio.server.resources import ResourceOptions as ResourceOptions
     from mcp_trio.server.session import Session as Session
     from mcp_trio.server.tools import ToolError as ToolError
-    from mcp_trio.transports.http_limits import HTTPLimits as HTTPLimits
+    from mcp_trio.server.tools import ToolOptions as ToolOptions
     from mcp_trio.transports.http_exchange import HTTPRequest as HTTPRequest
+    from mcp_trio.transports.http_limits import HTTPLimits as HTTPLimits
     from mcp_trio.transports.parameters import StdioParameters as StdioParameters
 
 _HOMES = {
@@ -67,11 +70,13 @@ _HOMES = {
     "MCPError": "exceptions",
     "MemoryEventStore": "server.http.events",
     "ProtocolError": "exceptions",
+    "PromptOptions": "server.prompts",
     "PromptsChanged": "client.events",
     "RateLimit": "server.middleware",
     "Refused": "server.questions",
     "RequestTimeout": "exceptions",
     "ResourceNotFound": "server.resources",
+    "ResourceOptions": "server.resources",
     "ResourceUpdated": "client.events",
     "ResourcesChanged": "client.events",
     "Sample": "server.questions",
@@ -80,6 +85,7 @@ _HOMES = {
     "SubscriptionBus": "server.bus",
     "StdioParameters": "transports.parameters",
     "ToolError": "server.tools",
+    "ToolOptions": "server.tools",
     "TransportError": "exceptions",
     "ToolsChanged": "client.events",
     "UnsupportedProtocolVersion": "exceptions",
