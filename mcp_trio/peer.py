@@ -101,6 +101,7 @@ class IncomingRequest:
     answered: bool = False
     principal: object = None
     _batch: "_BatchReply | None" = attrs.field(default=None, repr=False)
+    _over: trio.Event | None = attrs.field(default=None, init=False, repr=False)
 
     @property
     def meta(self) -> JSONObject:
@@ -135,10 +136,15 @@ class IncomingRequest:
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         if self.silenced and self.peer.closed is None:
-            raise self.over()
+            raise self.too_late()
         return await self.peer.request(method, params, timeout=timeout, related=self.id)
 
-    def over(self) -> RuntimeError:
+    async def wait_over(self) -> None:
+        """Wait until this request, one of `Peer.serving`, is answered or has been cancelled."""
+        self._over = self._over or trio.Event()
+        await self._over.wait()
+
+    def too_late(self) -> RuntimeError:
         """What becomes of questions on behalf of a request that is over."""
         text = f"{self.method} (request {self.id!r}) is answered or cancelled"
         return RuntimeError(f"{text}: nothing can be asked on its behalf any more")
@@ -586,6 +592,8 @@ class Peer:
             del self._serving[incoming.id]
             self._correlation.close_incoming(incoming.id)
             self._withdraw_questions(incoming)
+            if incoming._over is not None:
+                incoming._over.set()
             if incoming._batch is not None and not incoming.answered:
                 self._settle(incoming._batch, None, incoming.id)
             self._idle.unpark_all()
@@ -600,7 +608,7 @@ class Peer:
         """
         for call in self._calls.values():
             if call.related == incoming.id:
-                call._deliver(incoming.over())
+                call._deliver(incoming.too_late())
 
     async def _reply(self, incoming: IncomingRequest, answer: Response | ErrorResponse) -> None:
         if incoming.silenced:  # cancelled after its last checkpoint: it is silent all the same

@@ -46,6 +46,10 @@ Proceed = Callable[[JSONObject], Awaitable[JSONObject]]
 #: Stands between every request and its handler.
 Middleware = Callable[[Context, JSONObject, Proceed], Awaitable[JSONObject]]
 
+#: Legacy requests that change the session: one after the other, in the order of the wire.
+IN_ORDER = frozenset(
+    ("initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe")
+)
 #: What a legacy client that has not chosen a level hears of.
 DEFAULT_LOG_LEVEL = "info"
 
@@ -175,6 +179,8 @@ class Dispatcher:
             info = _modern_info(stated, meta, session)
         else:
             info = await self._legacy_info(incoming, meta, session)
+            if incoming.method in IN_ORDER:
+                await _wait_for_turn(incoming)
         route = self._routes[info.version].get(incoming.method)
         if route is None:
             raise MCPError(METHOD_NOT_FOUND, f"Unknown method: {incoming.method}")
@@ -311,6 +317,21 @@ async def _wait_for_initialize(incoming: IncomingRequest, session: Session) -> N
             return
         while earlier.method == "initialize" and not earlier.answered and session.version is None:
             await session.settled.wait()
+
+
+async def _wait_for_turn(incoming: IncomingRequest) -> None:
+    """Wait for the last request before this one that changes the session, too.
+
+    A client that takes back a subscription at once would otherwise keep it every other time.
+    """
+    before: IncomingRequest | None = None
+    for earlier in incoming.peer.serving:
+        if earlier is incoming:
+            break
+        if earlier.method in IN_ORDER:
+            before = earlier
+    if before is not None:
+        await before.wait_over()
 
 
 def _progress_token(meta: JSONObject) -> Any:

@@ -9,6 +9,7 @@ import trio
 from mcp_trio import CacheHint, Context, MCPError, Server
 from mcp_trio.protocol import meta as keys
 from mcp_trio.protocol.revisions import LEGACY, MODERN
+from mcp_trio.server.dispatch import Proceed
 from tests.server.raw import MODERN_META, open_legacy, open_raw
 
 LEGACY_ONLY = (
@@ -371,3 +372,51 @@ async def test_transport_may_have_read_the_meta(server: Server) -> None:
     session = Session(peer, version="2025-11-25")
     result = await server.dispatcher.answer(incoming, session, None, stated=stated)
     assert result["resultType"] == "complete"
+
+
+@pytest.mark.parametrize("run", range(10))
+async def test_what_changes_a_session_happens_in_the_order_of_the_wire(run: int) -> None:
+    """The last word counts, in one write as well, whoever is scheduled first or takes longer."""
+    sessions: list[Any] = []
+    server = Server("s")
+
+    @server.middleware
+    async def hesitate(ctx: Context, params: dict[str, Any], proceed: Proceed) -> dict[str, Any]:
+        sessions.append(ctx.info.session)
+        for _ in range(run % 3 and hash((run, ctx.request_id)) % 5):
+            await trio.lowlevel.checkpoint()
+        return await proceed(params)
+
+    async with open_legacy(server) as raw:
+        requests = [
+            *[("logging/setLevel", {"level": level}) for level in ("debug", "error", "info")],
+            *[(f"resources/{act}", {"uri": "u"}) for act in ("subscribe", "unsubscribe") * 3],
+            ("resources/subscribe", {"uri": "v"}),
+        ]
+        await raw.send(*[raw.request_message(*request, id=i) for i, request in enumerate(requests)])
+        for id in range(len(requests)):
+            assert "result" in await raw.answer_to(id)
+    assert sessions[0].log_level == "info"
+    assert sessions[0].subscriptions == {"v": 1}
+
+
+async def test_a_cancelled_request_does_not_hold_up_the_next(server: Server) -> None:
+    """Whoever waits for the one before goes on when that is cancelled."""
+    began = trio.Event()
+
+    @server.middleware
+    async def hang(ctx: Context, params: dict[str, Any], proceed: Proceed) -> dict[str, Any]:
+        if ctx.request_id == "hangs":
+            began.set()
+            await trio.sleep_forever()
+        return await proceed(params)
+
+    async with open_legacy(server) as raw:
+        await raw.send(
+            raw.request_message("resources/subscribe", {"uri": "u"}, id="hangs"),
+            raw.request_message("resources/subscribe", {"uri": "v"}, id="waits"),
+        )
+        await began.wait()
+        cancelled = {"requestId": "hangs"}
+        await raw.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled})
+        assert "result" in await raw.answer_to("waits")
