@@ -38,7 +38,7 @@ from mcp_trio.client.options import (
 from mcp_trio.client.output import OutputChecks
 from mcp_trio.client.questions import Answers, OnElicit, OnListRoots, OnSample
 from mcp_trio.client.targets import SEND_TIMEOUT, Link, Target, open_target
-from mcp_trio.exceptions import MCPError, ProtocolError, RequestTimeout
+from mcp_trio.exceptions import ConnectionClosed, MCPError, ProtocolError, RequestTimeout
 from mcp_trio.peer import IncomingRequest, Peer
 from mcp_trio.protocol.convert import StructureError, structure, unstructure
 from mcp_trio.protocol.methods import METHODS
@@ -82,6 +82,8 @@ class Client:
     _on_notification: Callback[Notification] | None = None
 
     def __init__(self, options: ClientOptions) -> None:
+        if not isinstance(options, ClientOptions):
+            raise TypeError("a Client is opened: async with mcp_trio.open_client(...) as client")
         answers = Answers(options.on_elicit, options.on_sample, options.on_list_roots)
         introduction = Introduction(
             unstructure(options.client_info or _default_info()),
@@ -159,6 +161,9 @@ class Client:
                 server asks something first; ten times `timeout` by default.
             meta: Goes into the request's `_meta`.
         """
+        if arguments is not None and not isinstance(arguments, Mapping):
+            kind = type(arguments).__name__
+            raise TypeError(f"arguments must be a mapping of names to JSON values, not {kind}")
         params: JSONObject = {"name": name, "arguments": dict(arguments or {})}
         if meta:
             params["_meta"] = meta
@@ -410,7 +415,13 @@ class Client:
             options.probe_timeout,
         )
         with trio.move_on_after(options.connect_timeout) as scope:
-            self._calls.agreement = await handshake.run()
+            try:
+                self._calls.agreement = await handshake.run()
+            except ConnectionClosed as exc:
+                if exc.exit_status != 0:
+                    raise
+                hint = "before it answered: is it a server (with Server.run at its end)?"
+                raise ConnectionClosed(f"{exc.reason} {hint}", 0, exc.stderr_tail) from None
             await self._ask_for_logs()
         if scope.cancelled_caught:
             raise RequestTimeout("connecting", options.connect_timeout)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from mcp_trio.connection import FrameStream, serve_connection
+from mcp_trio.connection import FrameStream, open_private_nursery, serve_connection
 from mcp_trio.peer import Closed, Peer
 from mcp_trio.protocol.methods import METHODS
 from mcp_trio.server.calling import is_coroutine_function
@@ -46,7 +46,7 @@ async def serve_client(
     session: Session
     notifications: Notifications
     answer = server.dispatcher.answer
-    async with trio.open_nursery() as nursery:
+    async with open_private_nursery() as nursery:
 
         def on_open(peer: Peer) -> None:
             nonlocal session, notifications
@@ -61,7 +61,6 @@ async def serve_client(
             on_open=on_open,
             max_in_flight=server.max_in_flight,
         )
-        nursery.cancel_scope.cancel()
     logger.info("a connection has ended: %s", closed.reason)
     return closed
 

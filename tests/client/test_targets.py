@@ -410,3 +410,21 @@ def test_cancellation_anywhere(mode: str) -> None:
     steps = exhaustive_cancellation(scenario)
     print(f"{mode}: {steps} task steps tried")
     assert steps > 50
+
+
+async def test_what_is_no_server_is_said_to_be_none() -> None:
+    """A script that forgot to serve ends well and answers nothing: the error has the idea."""
+    with pytest.raises(mcp_trio.ConnectionClosed, match="is it a server") as info:
+        async with mcp_trio.open_client([sys.executable, "-S", "-c", "pass"]):
+            raise AssertionError("unreachable")
+    assert info.value.exit_status == 0
+
+
+async def test_misuse_is_explained() -> None:
+    """What newcomers write first says what to write instead."""
+    with pytest.raises(TypeError, match=r"async with mcp_trio.open_client"):
+        mcp_trio.Client(["server"])  # type: ignore[arg-type] # the mistake
+    async with mcp_trio.open_client(make_server()) as client:
+        for wrong in ([1], "text", 5):
+            with pytest.raises(TypeError, match="arguments must be a mapping of names"):
+                await client.call_tool("echo", wrong)  # type: ignore[arg-type] # the mistake

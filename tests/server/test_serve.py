@@ -15,6 +15,7 @@ import pytest
 import trio
 import trio.testing
 
+import mcp_trio
 from mcp_trio import Context, Server, Session
 from mcp_trio.connection import SERVER_GRACE, memory_frame_pair
 from tests.server.raw import MODERN_META, Raw, open_legacy, open_raw
@@ -439,3 +440,21 @@ def test_watched_parent() -> None:
         ended, _, _ = select.select([process.stdout], [], [], 20)
         assert ended
         assert read(process.stdout) == b""  # its end: the server held it open
+
+
+async def test_exit_of_a_tool_keeps_its_status() -> None:
+    """`sys.exit(3)` in a tool ends the program as it says, and without a traceback."""
+    code = """
+import sys, mcp_trio
+server = mcp_trio.Server("x")
+@server.tool()
+async def leave() -> None:
+    sys.exit(3)
+server.run()
+"""
+    parameters = mcp_trio.StdioParameters(sys.executable, ["-c", code], stderr="capture")
+    with pytest.raises(mcp_trio.ConnectionClosed) as info:  # noqa: PT012
+        async with mcp_trio.open_client(parameters) as client:
+            await client.call_tool("leave")
+    assert info.value.exit_status == 3
+    assert "Traceback" not in info.value.stderr_tail
