@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import weakref
 
 import pytest
 import trio
@@ -148,7 +150,7 @@ async def test_chunked_body() -> None:
         assert (await client.answer()).body == b"abcd"
 
 
-async def test_expect_continue() -> None:
+async def test_expect_continue(autojump_clock: trio.testing.MockClock) -> None:
     """Guards that a client that asks first hears 100 when, and only when, the body is read."""
     head = b"POST %s HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"
 
@@ -164,6 +166,7 @@ async def test_expect_continue() -> None:
         answer = await client.ask(head % b"/no")
         assert (answer.status, answer.headers["connection"]) == (401, "close")
         assert await client.at_end()
+        assert trio.current_time() == 0
 
 
 @pytest.mark.parametrize(
@@ -243,6 +246,16 @@ async def test_slow_header(autojump_clock: trio.testing.MockClock) -> None:
         assert 5 <= trio.current_time() - start <= 7
 
 
+async def test_slow_header_of_a_later_request(autojump_clock: trio.testing.MockClock) -> None:
+    """Guards that the time a connection may idle is not there for dribbling a header."""
+    async with connected(ok, HTTPLimits(header_time=5, idle_time=1_000)) as client:
+        await client.ask(GET)
+        await trio.sleep(500)
+        await client.send(b"GET / HT")
+        assert (await client.answer()).status == 408
+        assert 505 <= trio.current_time() <= 506
+
+
 async def test_silent_and_idle_connections(autojump_clock: trio.testing.MockClock) -> None:
     """Guards against connections that are opened, or kept, for nothing: closed without a word."""
     limits = HTTPLimits(header_time=5, idle_time=50)
@@ -309,7 +322,7 @@ async def test_what_is_no_request(wire: bytes, status: int) -> None:
     """Guards that whatever is no HTTP is refused and the connection closed: no smuggling."""
     async with connected(echo) as client:
         answer = await client.ask(wire + GET)
-        assert answer.status == status
+        assert (answer.status, answer.headers["connection"]) == (status, "close")
         with pytest.raises(EOFError):  # the GET behind it is not answered
             await client.answer()
 
@@ -344,14 +357,14 @@ async def test_unread_body() -> None:
         assert (answer.body, answer.headers["connection"]) == (b"/big", "close")
 
 
-async def test_unread_body_in_chunks() -> None:
+async def test_unread_body_in_chunks(autojump_clock: trio.testing.MockClock) -> None:
     """Guards the same where the length is not known before: read up to a bound, else closed."""
     async with connected(path) as client:
         await client.ask(CHUNKED + b"5\r\nhello\r\n0\r\n\r\n")
         assert (await client.ask(GET)).body == b"/"
         assert (await client.ask(CHUNKED + b"1\r\nx\r\n" * 3_000)).body == b"/"
-        await client.stream.send_eof()  # type: ignore[attr-defined]  # memory streams have it
         assert await client.at_end()
+        assert trio.current_time() == 0
 
 
 async def test_last_words_are_read_before_the_close(
@@ -596,9 +609,12 @@ async def test_client_that_does_not_read(
     async def handle(exchange: Exchange) -> None:
         try:
             if streaming:
-                with pytest.raises(ClientGone):
-                    async with exchange.stream(200) as send:
-                        await send(b"x")
+                with exchange.cancelled_by_disconnect() as scope:
+                    with pytest.raises(ClientGone, match="does not read"):
+                        async with exchange.stream(200):
+                            raise AssertionError
+                    await trio.lowlevel.checkpoint()
+                assert scope.cancelled_caught
                 raise ClientGone
             await exchange.respond(200, (), bytes(1_000))
         finally:
@@ -611,6 +627,62 @@ async def test_client_that_does_not_read(
         await near.send_all(GET)
         await trio.sleep(20)
     assert 7 <= ends[0] <= 7.2
+
+
+async def test_nothing_follows_half_a_piece(autojump_clock: trio.testing.MockClock) -> None:
+    """Guards the framing: after a send that was cancelled half way, there are no more."""
+    ends: list[str] = []
+
+    async def handle(exchange: Exchange) -> None:
+        async with exchange.stream(200) as send:
+            with trio.move_on_after(1):
+                await send(bytes(1_000))
+            ends.append("cancelled")
+            await send(b"more")
+
+    near, far = trio.testing.lockstep_stream_pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve_http_connection, handle, far)
+        await near.send_all(GET)
+        assert b"200" in await near.receive_some(10_000)
+        await trio.sleep(2)
+        rest = b""
+        while data := await near.receive_some(10_000):
+            rest += data
+        assert b"more" not in rest
+    assert ends == ["cancelled"]
+
+
+async def test_scopes_of_old_requests_are_let_go() -> None:
+    """Guards memory: a connection keeps nothing of the requests that it has answered."""
+    scopes: list[weakref.ref[trio.CancelScope]] = []
+
+    async def handle(exchange: Exchange) -> None:
+        with exchange.cancelled_by_disconnect() as scope:
+            scopes.append(weakref.ref(scope))
+            await exchange.respond(200)
+
+    async with connected(handle) as client:
+        for _ in range(3):
+            await client.ask(GET)
+        await trio.testing.wait_all_tasks_blocked()
+        gc.collect()
+        assert [scope() for scope in scopes] == [None] * 3
+
+
+async def test_failing_without_a_client(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Guards the log: an error that nobody can be told of any more is there once, as itself."""
+
+    async def handle(exchange: Exchange) -> None:
+        await trio.sleep(5)
+        raise ValueError
+
+    async with connected(handle) as client:
+        await client.send(GET)
+        await client.stream.aclose()
+    assert [record.getMessage() for record in caplog.records] == ["Handling GET / failed"]
 
 
 async def test_slow_reader_gets_all(autojump_clock: trio.testing.MockClock) -> None:

@@ -102,6 +102,21 @@ async def test_longest_waiting_makes_room() -> None:
             assert (await client.ask(GET)).body == b"ok"
 
 
+async def test_each_newcomer_makes_room_of_its_own() -> None:
+    """Guards the bound: two that come at once displace two, not the same one twice."""
+    async with serving(ok, limits=HTTPLimits(connections=3)) as site:
+        clients = [await site.connect() for _ in range(3)]
+        for client in clients:
+            await client.ask(GET)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(site.connect)
+            nursery.start_soon(site.connect)
+        with trio.fail_after(5):
+            assert await clients[0].at_end()
+            assert await clients[1].at_end()
+        assert (await clients[2].ask(GET)).body == b"ok"
+
+
 async def test_too_many_at_work() -> None:
     """Guards running requests from newcomers: 503, until there is room again."""
     proceed = trio.Event()
