@@ -135,6 +135,17 @@ class Calls:
                 return kept
         return await self._call_modern(method, params, progress, allowance)
 
+    async def exchange(
+        self, method: str, params: JSONObject, on_progress: ProgressCallback | None = None
+    ) -> JSONObject:
+        """One request, and what comes back for it: no timeout, no cache, and no questions answered.
+
+        `on_progress` gets the params of each notification as they are.
+        """
+        if self.agreement.modern:
+            return await self._send_modern(method, params, on_progress, _Allowance(None, None))
+        return await self.peer.request(method, params, on_progress=on_progress)
+
     def dress(self, params: JSONObject) -> JSONObject:
         """Add what a modern server needs to know of us."""
         meta = self.introduction.meta(self.agreement.version)

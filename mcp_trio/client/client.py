@@ -39,7 +39,7 @@ from mcp_trio.client.output import OutputChecks
 from mcp_trio.client.questions import Answers, OnElicit, OnListRoots, OnSample
 from mcp_trio.client.targets import SEND_TIMEOUT, Link, Target, open_target
 from mcp_trio.exceptions import ConnectionClosed, MCPError, ProtocolError, RequestTimeout
-from mcp_trio.peer import IncomingRequest, Peer
+from mcp_trio.peer import Handler, IncomingRequest, Peer, ProgressCallback
 from mcp_trio.protocol.convert import StructureError, structure, unstructure
 from mcp_trio.protocol.methods import METHODS
 from mcp_trio.protocol.types.base import CacheablePage, Implementation, LoggingLevel
@@ -371,6 +371,28 @@ class Client:
             max_timeout=max_timeout,
         )
 
+    async def exchange(
+        self,
+        method: str,
+        params: JSONObject | None = None,
+        *,
+        on_progress: ProgressCallback | None = None,
+    ) -> JSONObject:
+        """One request of any method, and what comes back for it, just as it is.
+
+        Like `request`, but a result that asks for input (MCP 2026-07-28, basic/patterns/mrtr) is
+        returned instead of answered, and `on_progress` gets params in wire form. What the params
+        say in their `_meta` goes before what this client says of itself.
+        """
+        return await self._calls.exchange(method, params or {}, on_progress)
+
+    def dressed(self, params: JSONObject) -> JSONObject:
+        """The params of a request, with the `_meta` that a modern server needs.
+
+        For requests that are made with `peer`; the other methods add it by themselves.
+        """
+        return self._calls.dress(params) if self._calls.agreement.modern else params
+
     async def notify(self, method: str, params: JSONObject | None = None) -> None:
         """Send any notification."""
         await self.peer.notify(method, params)
@@ -477,6 +499,8 @@ class Client:
             on_log(message)
 
     async def _handle(self, incoming: IncomingRequest) -> JSONObject:
+        if self._options.on_request is not None:
+            return await self._options.on_request(incoming)
         return await self._calls.answer(incoming)
 
 
@@ -506,6 +530,7 @@ async def open_client(
     on_list_roots: OnListRoots | None = None,
     on_log: Callable[[LoggingMessageNotificationParams], object] | None = None,
     on_notification: Callable[[Notification], object] | None = None,
+    on_request: Handler | None = None,
     on_stderr: Callable[[str], object] | None = None,
     on_noise: Callable[[bytes, str], object] | None = None,
     log_level: LoggingLevel | None = None,
@@ -547,6 +572,9 @@ async def open_client(
         on_list_roots: Returns `Root` objects or URIs; gets the parameters of the request.
         on_log: Gets log messages of the server.
         on_notification: Gets every notification, as it came, except progress and cancellations.
+        on_request: Answers every request of a legacy server by itself, in place of the three
+            callbacks above: gets the `IncomingRequest`, returns a result in wire form or raises
+            `MCPError`. `capabilities` has to say what it can answer.
         on_stderr: Gets each line that a started server writes to stderr.
         on_noise: Gets whatever line made no sense, and the reason. Logged if not given.
         log_level: The least severe level for `on_log`; "info" if there is an `on_log`.
@@ -597,6 +625,7 @@ async def open_client(
         on_list_roots=on_list_roots,
         on_log=on_log,
         on_notification=on_notification,
+        on_request=on_request,
         log_level=log_level,
         client_info=client_info,
         capabilities=capabilities or {},

@@ -7,6 +7,7 @@ import attrs
 
 from mcp_trio.client.handshake import offers_of
 from mcp_trio.client.questions import OnElicit, OnListRoots, OnSample
+from mcp_trio.peer import Handler
 from mcp_trio.protocol.types.base import LOGGING_LEVELS, Implementation, LoggingLevel
 from mcp_trio.protocol.types.notifications import LoggingMessageNotificationParams
 from mcp_trio.wire.jsonrpc import JSONObject, Notification
@@ -60,6 +61,7 @@ class ClientOptions:
     on_notification: Callable[[Notification], object] | None = attrs.field(
         default=None, validator=_callback
     )
+    on_request: Handler | None = attrs.field(default=None, validator=_callback)
     log_level: LoggingLevel | None = attrs.field(default=None, validator=_log_level)
     client_info: Implementation | None = None
     capabilities: JSONObject = attrs.field(factory=dict)

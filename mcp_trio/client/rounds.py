@@ -8,10 +8,11 @@ and with the server's `requestState`, which is none of its business, just as it 
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
+from typing import Protocol
 
 import trio
 
-from mcp_trio.client.questions import Answers, BadQuestion
+from mcp_trio.client.questions import BadQuestion
 from mcp_trio.exceptions import ProtocolError
 from mcp_trio.protocol.methods import METHODS
 from mcp_trio.wire.jsonrpc import JSONObject
@@ -20,11 +21,21 @@ from mcp_trio.wire.jsonrpc import JSONObject
 LONGEST_BACKOFF = 5.0
 
 
+class Answering(Protocol):
+    """Answers a server's questions; see `mcp_trio.client.questions.Answers`."""
+
+    def refuse_unknown(self, method: object) -> None:
+        """Refuse a question that is not answered here, by a `BadQuestion`."""
+
+    async def answer(self, method: str, params: object) -> JSONObject:
+        """Answer a question; what this raises is raised by `ask_in_rounds`."""
+
+
 async def ask_in_rounds(
     send: Callable[[JSONObject], Awaitable[JSONObject]],
     method: str,
     params: JSONObject,
-    answers: Answers,
+    answers: Answering,
     *,
     max_rounds: int,
     backoff: float,
@@ -85,7 +96,7 @@ def _without_answers(params: JSONObject) -> JSONObject:
     }
 
 
-async def _answer_all(method: str, questions: object, answers: Answers) -> JSONObject:
+async def _answer_all(method: str, questions: object, answers: Answering) -> JSONObject:
     """Answer the questions one after the other: a person is asked one thing at a time.
 
     Nobody is asked anything if one of the questions may not be asked: the call will fail.

@@ -24,17 +24,19 @@ import attrs
 import trio
 
 from mcp_trio.protocol import meta as keys
+from mcp_trio.protocol.methods import METHODS
 from mcp_trio.protocol.revisions import REVISIONS
 from mcp_trio.server.bus import ListChanged, ListKind, MemoryBus, ResourceUpdated, SubscriptionBus
 from mcp_trio.server.completion import Completions
 from mcp_trio.server.definitions import described
 from mcp_trio.server.dispatch import CacheHint, Dispatcher, Middleware
-from mcp_trio.server.lifecycle import lifecycle_handlers
+from mcp_trio.server.lifecycle import changing_lists, lifecycle_handlers
 from mcp_trio.server.low_level import notification_handler, request_work
 from mcp_trio.server.prompts import PromptOptions, Prompts
 from mcp_trio.server.resources import ResourceOptions, Resources
 from mcp_trio.server.state import StateKeys
-from mcp_trio.server.subscriptions import listen, subscribe, unsubscribe
+from mcp_trio.server.session import Session
+from mcp_trio.server.subscriptions import listen, serve_changes, subscribe, unsubscribe
 from mcp_trio.server.tools import ToolOptions, Tools
 from mcp_trio.wire.jsonrpc import JSONObject
 from mcp_trio.wire.ndjson import SERVER_LINE_LIMIT
@@ -318,6 +320,25 @@ class Server:
 
     def _changed(self, kind: ListKind) -> None:
         self.bus.publish(ListChanged(kind))
+
+    # What becomes of a client, whatever it came by
+
+    def find_notification_handler(
+        self, method: str, version: str | None
+    ) -> "NotificationHandler | None":
+        """Who handles a notification; nobody if its revision, as far as known, has it not."""
+        row = METHODS.get(method)
+        if row is not None and version not in row.client:
+            return None
+        return self.notification_handlers.get(method)
+
+    async def accompany(self, session: Session) -> None:
+        """What there is to do for one client, besides answering it, while it is connected.
+
+        Runs in a task of each connection and each legacy session, from its beginning until it is
+        cancelled at its end. Here that is to tell a legacy client of changes.
+        """
+        await serve_changes(session, self.bus, changing_lists(self))
 
     # Serving
 

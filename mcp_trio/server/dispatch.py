@@ -181,7 +181,7 @@ class Dispatcher:
             info = await self._legacy_info(incoming, meta, session)
             if incoming.method in IN_ORDER:
                 await _wait_for_turn(incoming)
-        route = self._routes[info.version].get(incoming.method)
+        route = self.find_route(incoming.method, info.version)
         if route is None:
             raise MCPError(METHOD_NOT_FOUND, f"Unknown method: {incoming.method}")
         ctx = Context(incoming, info, self._server, lifespan)
@@ -193,7 +193,7 @@ class Dispatcher:
             result = await run_asking(ctx, params, work, self._server.state_keys)
         else:
             result = await proceed(params)
-        return self._finish(route, result, info)
+        return self.finish(route, result, info)
 
     def _asks(self, route: Route, params: JSONObject) -> bool:
         """Whether there may be a question, or what came back of an earlier one.
@@ -239,7 +239,12 @@ class Dispatcher:
             return MCPError(INVALID_REQUEST, "Send initialize first.")
         return MCPError(INVALID_PARAMS, f"Send initialize first, or {need} in each request.")
 
-    def _finish(self, route: Route, result: JSONObject, info: RequestInfo) -> JSONObject:
+    def find_route(self, method: str, version: str) -> Route | None:
+        """What becomes of a method in one revision; None where it is not known there."""
+        return self._routes[version].get(method)
+
+    def finish(self, route: Route, result: JSONObject, info: RequestInfo) -> JSONObject:
+        """A result as its revision can carry it, with what every result of the era has."""
         fitted = fit_result(route.method, result, info.version)
         if not info.modern:
             return fitted

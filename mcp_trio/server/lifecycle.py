@@ -17,6 +17,7 @@ from mcp_trio.server.bus import LISTS, ListKind
 from mcp_trio.server.context import Context
 from mcp_trio.server.dispatch import Work
 from mcp_trio.server.params import invalid, required
+from mcp_trio.server.session import Session
 from mcp_trio.wire.jsonrpc import JSONObject
 
 if TYPE_CHECKING:
@@ -42,17 +43,8 @@ def lifecycle_handlers(server: "Server") -> Mapping[str, Work]:
 
 def _initialize(server: "Server", ctx: Context, params: JSONObject) -> JSONObject:
     session, version = ctx.info.session, ctx.protocol_version
-    if session.version is not None:
-        raise MCPError(INVALID_REQUEST, "This connection has been initialized already.")
-    try:
-        structure(params, METHODS["initialize"].params_type())
-    except StructureError as exc:
-        raise MCPError(INVALID_PARAMS, f"Invalid params of initialize: {exc}") from None
-    session.client_capabilities = params["capabilities"]
-    session.client_info = params["clientInfo"]
-    session.version = version
-    session.peer.batches_allowed = supports("batches", version)
-    session.peer.answers_strays = supports("error_without_id", version)
+    check_introduction(session, params)
+    begin_session(session, params, version)
     result: JSONObject = {
         "protocolVersion": version,
         "capabilities": capabilities_of(server, version),
@@ -61,6 +53,25 @@ def _initialize(server: "Server", ctx: Context, params: JSONObject) -> JSONObjec
     if server.instructions is not None:
         result["instructions"] = server.instructions
     return result
+
+
+def check_introduction(session: Session, params: JSONObject) -> None:
+    """Refuse an `initialize` that comes too late, or that cannot be read."""
+    if session.version is not None:
+        raise MCPError(INVALID_REQUEST, "This connection has been initialized already.")
+    try:
+        structure(params, METHODS["initialize"].params_type())
+    except StructureError as exc:
+        raise MCPError(INVALID_PARAMS, f"Invalid params of initialize: {exc}") from None
+
+
+def begin_session(session: Session, params: JSONObject, version: str) -> None:
+    """Remember what a client says in `initialize`, and the revision that is spoken from now on."""
+    session.client_capabilities = params["capabilities"]
+    session.client_info = params["clientInfo"]
+    session.version = version
+    session.peer.batches_allowed = supports("batches", version)
+    session.peer.answers_strays = supports("error_without_id", version)
 
 
 def _discover(server: "Server", version: str) -> JSONObject:

@@ -19,11 +19,8 @@ import trio
 
 from mcp_trio.connection import FrameStream, open_private_nursery, serve_connection
 from mcp_trio.peer import Closed, Peer
-from mcp_trio.protocol.methods import METHODS
 from mcp_trio.server.calling import is_coroutine_function
-from mcp_trio.server.lifecycle import changing_lists
 from mcp_trio.server.session import Session
-from mcp_trio.server.subscriptions import serve_changes
 from mcp_trio.wire.jsonrpc import Notification
 
 if TYPE_CHECKING:
@@ -52,7 +49,7 @@ async def serve_client(
             nonlocal session, notifications
             session = Session(peer, principal=principal)
             notifications = Notifications(server, session, nursery)
-            nursery.start_soon(serve_changes, session, server.bus, changing_lists(server))
+            nursery.start_soon(server.accompany, session)
 
         closed = await serve_connection(
             stream,
@@ -77,7 +74,9 @@ class Notifications:
         self._session = session
         self._nursery = nursery
         self._dropped = 0
-        self._queue, self._waiting = trio.open_memory_channel[Notification](NOTIFICATION_BUFFER)
+        self._queue, self._waiting = trio.open_memory_channel[
+            tuple["NotificationHandler", Notification]
+        ](NOTIFICATION_BUFFER)
         self._working = False
 
     def take(self, notification: Notification) -> None:
@@ -85,48 +84,37 @@ class Notifications:
         method = notification.method
         if method == "notifications/initialized" and self._introduced():
             self._session.initialized = True
-        handler = notification_handler(self._server, method, self._session.version)
+        handler = self._server.find_notification_handler(method, self._session.version)
         if handler is None:
             logger.debug("nobody handles the notification %s", method)
         elif not is_coroutine_function(handler):
             handler(notification.params or {}, self._session)
         else:
-            self._enqueue(notification)
+            self._enqueue(handler, notification)
 
     def _introduced(self) -> bool:
         """Whether the client has sent `initialize`, be it answered or not."""
         serving = self._session.peer.serving
         return self._session.version is not None or any(r.method == "initialize" for r in serving)
 
-    def _enqueue(self, notification: Notification) -> None:
+    def _enqueue(self, handler: "NotificationHandler", notification: Notification) -> None:
         try:
-            self._queue.send_nowait(notification)
+            self._queue.send_nowait((handler, notification))
         except trio.WouldBlock:
             self._dropped += 1
             logger.warning("notifications outrun their handlers: %d are lost", self._dropped)
             self._waiting.receive_nowait()
-            self._queue.send_nowait(notification)
+            self._queue.send_nowait((handler, notification))
         if not self._working:
             self._working = True
             self._nursery.start_soon(self._work)
 
     async def _work(self) -> None:
-        async for notification in self._waiting:
-            handler = self._server.notification_handlers[notification.method]
+        async for handler, notification in self._waiting:
             try:
                 await handler(notification.params or {}, self._session)
             except* Exception:  # its nursery may mix its own errors with a cancellation
                 logger.exception("the handler of %s failed", notification.method)
-
-
-def notification_handler(
-    server: "Server", method: str, version: str | None
-) -> "NotificationHandler | None":
-    """Who handles a notification; nobody if its revision, as far as known, does not have it."""
-    row = METHODS.get(method)
-    if row is not None and version not in row.client:
-        return None
-    return server.notification_handlers.get(method)
 
 
 async def ended_with_parent(

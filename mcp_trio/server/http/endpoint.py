@@ -24,7 +24,6 @@ from mcp_trio.server.http.replies import Refused, logger
 from mcp_trio.server.http.sessions import HTTPSession, Sessions
 from mcp_trio.server.http.stateless import answer_stateless, answer_stateless_batch
 from mcp_trio.server.http.visit import Visit
-from mcp_trio.server.serving import notification_handler
 from mcp_trio.server.session import Session
 from mcp_trio.transports.http_exchange import HTTPRequest
 from mcp_trio.wire.http_headers import PROTOCOL_VERSION, SESSION_ID
@@ -156,7 +155,7 @@ class Endpoint:
         self, visit: Visit, notification: Notification, version: str | None
     ) -> None:
         """Handle a notification that belongs to no session."""
-        handler = notification_handler(self._server, notification.method, version)
+        handler = self._server.find_notification_handler(notification.method, version)
         session = Session(visit.nobody, version, stateless=True, principal=visit.principal)
         try:
             if handler is not None:

@@ -24,11 +24,9 @@ from mcp_trio.protocol.revisions import supports
 from mcp_trio.server.http.options import Settings
 from mcp_trio.server.http.replies import Refused, logger
 from mcp_trio.server.http.streams import Reader, Streams
-from mcp_trio.server.lifecycle import changing_lists
 from mcp_trio.server.serving import Notifications
 from mcp_trio.server.session import Session
 from mcp_trio.server.state import principal_name
-from mcp_trio.server.subscriptions import serve_changes
 from mcp_trio.wire.jsonrpc import JSONObject, Received, RequestId
 
 if TYPE_CHECKING:
@@ -79,7 +77,7 @@ class HTTPSession:
             self.session.close_stream = self.streams.hang_up
             notifications = Notifications(server, self.session, nursery)
             try:
-                nursery.start_soon(serve_changes, self.session, server.bus, changing_lists(server))
+                nursery.start_soon(server.accompany, self.session)
                 task_status.started()
                 await self.peer.wait_closed()
                 nursery.cancel_scope.cancel()
