@@ -101,6 +101,12 @@ def npm_server(package: str) -> list[str]:
     return [str(node()), str(folder / program)]
 
 
+def inspector_cli() -> list[str]:
+    """Return the argv prefix of the inspector's command line, which looks for `node` in PATH."""
+    program = npm_module_path() / "@modelcontextprotocol/inspector-cli/build/cli.js"
+    return [str(node()), str(program), "--cli"]
+
+
 def node_script(script: Path) -> list[str]:
     """Return the argv that runs one of our `.mjs` scripts with the npm peers importable.
 

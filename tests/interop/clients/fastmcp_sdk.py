@@ -9,7 +9,7 @@ from typing import Any
 
 from fastmcp import Client
 from fastmcp.client.elicitation import ElicitResult
-from fastmcp.client.transports import StdioTransport
+from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
 from mcp.types import CreateMessageResult, TextContent
 
 from tests.interop.clients.mcp_sdk import McpStepper, reference, wire
@@ -100,12 +100,19 @@ class FastmcpStepper(McpStepper):
         return await cause()
 
 
+def transport_of(plan: JSON) -> Any:
+    if "command" in plan:
+        command, *args = plan["command"]
+        return StdioTransport(command, args, keep_alive=False)
+    kind = SSETransport if plan["url"].endswith("/sse") else StreamableHttpTransport
+    return kind(plan["url"])
+
+
 async def run(plan: JSON) -> JSON:
     warnings.simplefilter("ignore")  # most of what is tested here is deprecated by this library
-    command, *args = plan["command"]
     stepper = FastmcpStepper()
     async with Client(
-        StdioTransport(command, args, keep_alive=False),
+        transport_of(plan),
         mode=plan["mode"],
         elicitation_handler=stepper.ask_form,
         sampling_handler=stepper.ask_model,

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.sse import sse_client
 from mcp.types import (
     CreateMessageResult,
     ElicitResult,
@@ -161,12 +162,18 @@ class McpStepper(Stepper):
         return {**outcome, "granted": wire(sub.honored)}
 
 
+def server_of(plan: JSON) -> Any:
+    if "command" in plan:
+        command, *args = plan["command"]
+        return StdioServerParameters(command=command, args=args)
+    return sse_client(plan["url"]) if plan["url"].endswith("/sse") else plan["url"]
+
+
 async def run(plan: JSON) -> JSON:
     warnings.simplefilter("ignore")  # most of what is tested here is deprecated by this library
-    command, *args = plan["command"]
     stepper = McpStepper()
     async with Client(
-        StdioServerParameters(command=command, args=args),
+        server_of(plan),
         mode=plan["mode"],
         elicitation_callback=stepper.elicit,
         sampling_callback=stepper.sample,

@@ -1,6 +1,8 @@
 // A client of npm's @modelcontextprotocol/sdk (1.x) that does steps.
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import * as types from "@modelcontextprotocol/sdk/types.js";
 
 const plan = JSON.parse(process.argv[2]);
@@ -14,6 +16,12 @@ const client = new Client(
     },
   },
 );
+
+function transportOf({ command, url }) {
+  if (command) return new StdioClientTransport({ command: command[0], args: command.slice(1) });
+  const Transport = url.endsWith("/sse") ? SSEClientTransport : StreamableHTTPClientTransport;
+  return new Transport(new URL(url));
+}
 
 class StepperV1 extends Stepper {
   callTool(params, options) {
@@ -41,9 +49,12 @@ for (const [schema, method] of [
 ]) {
   client.setNotificationHandler(schema, (notification) => stepper.notified[method](notification.params));
 }
-const [command, ...args] = plan.command;
-const transport = new StdioClientTransport({ command, args });
+const transport = transportOf(plan);
 let version;
-transport.setProtocolVersion = (negotiated) => { version = negotiated; };
+const { setProtocolVersion } = transport;
+transport.setProtocolVersion = (negotiated) => {
+  version = negotiated;
+  setProtocolVersion?.call(transport, negotiated);
+};
 await client.connect(transport);
 await report(stepper, plan, { version });

@@ -1,5 +1,7 @@
 // A client of npm's @modelcontextprotocol/client (2.x) that does steps.
-import { Client, LOG_LEVEL_META_KEY } from "@modelcontextprotocol/client";
+import {
+  Client, LOG_LEVEL_META_KEY, SSEClientTransport, StreamableHTTPClientTransport,
+} from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 
 const plan = JSON.parse(process.argv[2]);
@@ -28,6 +30,12 @@ async function watch(uris, tools, cause) {
   return { ...outcome, granted: subscription.honoredFilter, ended: await subscription.closed };
 }
 
+function transportOf({ command, url }) {
+  if (command) return new StdioClientTransport({ command: command[0], args: command.slice(1) });
+  const Transport = url.endsWith("/sse") ? SSEClientTransport : StreamableHTTPClientTransport;
+  return new Transport(new URL(url));
+}
+
 class StepperV2 extends Stepper {
   callTool(params, options) {
     // This library leaves it to its user to ask for log messages in the modern era.
@@ -45,6 +53,5 @@ for (const [method, answer] of Object.entries(stepper.answers)) {
 for (const [method, take] of Object.entries(stepper.notified)) {
   client.setNotificationHandler(method, async (notification) => take(notification.params));
 }
-const [command, ...args] = plan.command;
-await client.connect(new StdioClientTransport({ command, args }));
+await client.connect(transportOf(plan));
 await report(stepper, plan, { version: client.getNegotiatedProtocolVersion() });

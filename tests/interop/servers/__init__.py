@@ -8,6 +8,10 @@ Each of them offers, under the same names, as far as its library can:
     prompts    review
     completion of the prompt's `language` and of the template's `name`
 
-`wait` reports progress once and then waits to be cancelled; `cancelled` says how often that has
-happened, so that a test can see cancellation arrive at the other end.
+Each runs over standard input and output or, if there is a variable PORT, over HTTP: /mcp is
+Streamable HTTP and /sse HTTP+SSE, which in some is there instead, if TRANSPORT is "sse".
+
+`steps` takes a `pause`, in seconds, after each of its steps. `wait` reports progress once and then
+waits to be cancelled; `cancelled` says how often that has happened, so that a test can see
+cancellation arrive at the other end.
 """

@@ -5,6 +5,7 @@ Its one argument, if given, is a file for its process id and, at the end, whethe
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -67,7 +68,7 @@ async def big(size: int) -> str:
 async def steps(count: int, ctx: Context, pause: float = 0) -> str:
     for number in range(1, count + 1):
         await ctx.report_progress(number, total=count, message=f"step {number}")
-    await trio.sleep(pause)
+        await trio.sleep(pause)
     return f"{count} steps"
 
 
@@ -82,7 +83,11 @@ async def wait(ctx: Context) -> str:
 
 
 @server.tool()
-async def cancelled() -> str:
+async def cancelled(at_least: int = 0) -> str:
+    """Over HTTP a cancellation may arrive later than the next request: this one waits for it."""
+    with trio.move_on_after(5):
+        while stopped < at_least:  # noqa: ASYNC110 (it comes from outside)
+            await trio.sleep(0.01)
     return str(stopped)
 
 
@@ -216,6 +221,9 @@ if __name__ == "__main__":
     notes = [Path(argument) for argument in sys.argv[1:]]
     for path in notes:
         path.write_text(str(os.getpid()))
-    server.run()
+    if port := os.environ.get("PORT"):
+        trio.run(partial(server.serve_http, int(port), sse_path="/sse"))
+    else:
+        server.run()
     for path in notes:
         path.write_text(f"{os.getpid()} ended by itself")
