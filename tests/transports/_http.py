@@ -127,12 +127,23 @@ async def connected(
     """A client whose requests go to `handle`, over a stream in memory."""
     near, far = trio.testing.memory_stream_pair()
     shared = shared or Shared(limits or HTTPLimits())
+    failures: list[AssertionError] = []
+
+    async def checked(exchange: Exchange) -> None:
+        try:
+            await handle(exchange)
+        except AssertionError as error:  # of a test, which the server would answer with a 500
+            failures.append(error)
+            raise
+
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(lambda: serve_http_connection(handle, far, shared=shared))
+        nursery.start_soon(lambda: serve_http_connection(checked, far, shared=shared))
         async with near:
             yield RawClient(near)
         nursery.cancel_scope.deadline = trio.current_time() + 10
     assert not nursery.cancel_scope.cancelled_caught, "the connection outlived its client"
+    if failures:
+        raise failures[0]
 
 
 class Site:

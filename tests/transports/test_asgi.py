@@ -177,6 +177,28 @@ async def test_stream() -> None:
     ]
 
 
+async def test_pieces_of_many_tasks_are_sent_in_turn() -> None:
+    """Guards servers whose `send` is for one task at a time: ASGI does not promise more."""
+    sending = False
+
+    async def send_alone(message: Message) -> None:
+        nonlocal sending
+        assert not sending
+        sending = True
+        await trio.testing.wait_all_tasks_blocked()
+        sending = False
+
+    async def handle(exchange: Exchange) -> None:
+        async with exchange.stream(200) as send, trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(send, b"x")
+        done.append(exchange)
+
+    done: list[Exchange] = []
+    await ASGIApp(handle)(scope(), Caller().receive, send_alone)
+    assert done
+
+
 async def test_failing_handler(caplog: pytest.LogCaptureFixture) -> None:
     """Guards that errors become a 500, and that an answer that broke off gets no proper end."""
 

@@ -601,7 +601,7 @@ async def test_no_deadline_touches_a_handler(autojump_clock: trio.testing.MockCl
 
 @pytest.mark.parametrize("streaming", [False, True])
 async def test_client_that_does_not_read(
-    streaming: bool, autojump_clock: trio.testing.MockClock
+    streaming: bool, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Guards against clients that ask and never take the answer: they are given up in time."""
     ends: list[float] = []
@@ -627,30 +627,29 @@ async def test_client_that_does_not_read(
         await near.send_all(GET)
         await trio.sleep(20)
     assert 7 <= ends[0] <= 7.2
+    assert not caplog.records
 
 
 async def test_nothing_follows_half_a_piece(autojump_clock: trio.testing.MockClock) -> None:
     """Guards the framing: after a send that was cancelled half way, there are no more."""
-    ends: list[str] = []
 
     async def handle(exchange: Exchange) -> None:
         async with exchange.stream(200) as send:
             with trio.move_on_after(1):
                 await send(bytes(1_000))
-            ends.append("cancelled")
-            await send(b"more")
+            with trio.move_on_after(1):
+                await send(b"more")
 
     near, far = trio.testing.lockstep_stream_pair()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve_http_connection, handle, far)
         await near.send_all(GET)
         assert b"200" in await near.receive_some(10_000)
-        await trio.sleep(2)
+        await trio.sleep(1.5)
         rest = b""
         while data := await near.receive_some(10_000):
             rest += data
         assert b"more" not in rest
-    assert ends == ["cancelled"]
 
 
 async def test_scopes_of_old_requests_are_let_go() -> None:
@@ -688,8 +687,11 @@ async def test_failing_without_a_client(
 async def test_slow_reader_gets_all(autojump_clock: trio.testing.MockClock) -> None:
     """Guards that a client that reads slowly, but reads, is not taken for one that does not."""
 
+    ends: list[float] = []
+
     async def handle(exchange: Exchange) -> None:
         await exchange.respond(200, (), bytes(500_000))
+        ends.append(trio.current_time())
 
     near, far = trio.testing.lockstep_stream_pair()
     async with trio.open_nursery() as nursery:
@@ -700,7 +702,8 @@ async def test_slow_reader_gets_all(autojump_clock: trio.testing.MockClock) -> N
         while size < 500_000:
             await trio.sleep(1)
             size += len(await near.receive_some(20_000))
-        assert trio.current_time() > 20
+        await trio.sleep(1)
+        assert ends[0] > 20
         nursery.cancel_scope.cancel()
 
 
