@@ -57,6 +57,8 @@ logger = logging.getLogger("mcp_trio")
 PROGRESS_BUFFER = 256
 #: Answers that may wait inside unfinished batches. Beyond it a batch is answered one by one.
 MOST_BATCHED = MAX_BATCH
+#: How many lines of a connection that make no sense are all logged.
+STRAYS_LOGGED = 20
 #: A timeout that progress extends ends at this many times its length, unless told otherwise.
 CEILING = 10
 
@@ -302,7 +304,7 @@ class Peer:
         self._outbox = outbox
         self._handle = handle
         self._on_notification = on_notification
-        self._on_stray = on_stray or _log_stray
+        self._on_stray = on_stray or _StrayLog()
         self._on_served = on_served
         self._correlation = Correlation(max_in_flight=max_in_flight)
         self._calls: dict[RequestId, Call] = {}
@@ -730,6 +732,17 @@ def _wants_answer(item: Message | Malformed) -> bool:
     )
 
 
-def _log_stray(line: bytes, reason: str) -> None:
-    shown: Any = line[:200]
-    logger.warning("skipped something that makes no sense here (%s): %r", reason, shown)
+class _StrayLog:
+    """Logs what makes no sense; of a flood less and less, so that it neither fills the log nor
+    takes up the time of the task that reads."""
+
+    def __init__(self) -> None:
+        self._number = 0
+
+    def __call__(self, line: bytes, reason: str) -> None:
+        self._number += 1
+        if self._number > STRAYS_LOGGED and self._number & (self._number - 1):
+            return  # beyond the first few only the 32nd, 64th, 128th, ...
+        text = "skipped what makes no sense here, number %d (%s): %r"
+        shown: Any = line[:200]
+        logger.warning(text, self._number, reason, shown)

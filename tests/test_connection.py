@@ -90,6 +90,26 @@ async def test_line_over_the_limit_closes_after_what_came_before(nursery: trio.N
         assert "too long" in (await connection.peer.wait_closed()).reason
 
 
+async def test_a_flood_in_one_read_lets_others_run(nursery: trio.Nursery) -> None:
+    """I7: 64 KiB hold thirty thousand lines, and reading them is not the only thing to do."""
+    turns = 0
+    near, far = memory_frame_pair()
+
+    async def flood() -> None:
+        nonlocal turns
+        await far.receive()
+        await far.send([b"{}"] * 30_000 + [encode(Response(1, {}))])
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    async with open_connection(near, handle=_echo, on_notification=_ignore) as connection:
+        nursery.start_soon(flood)
+        assert await connection.peer.request("x") == {}
+        assert turns > 50
+    nursery.cancel_scope.cancel()
+
+
 async def test_answers_in_the_pipe_survive_a_broken_output(
     autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
 ) -> None:

@@ -598,6 +598,19 @@ async def test_noise_is_reported_and_answered_only_by_a_server() -> None:
             assert codes == ([-32700, -32600] if answers else [])
 
 
+async def test_a_flood_of_noise_is_not_logged_in_full(
+    nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
+) -> None:
+    """I7: who writes nothing but noise fills neither the log nor the time of who reads it."""
+    peer = Peer(nursery, Outbox(), handle=_no_handler, on_notification=print)
+    for number in range(10_000):
+        peer.feed(decode(b"noise %d" % number))
+    logged = [record.getMessage() for record in caplog.records]
+    assert "noise 0'" in logged[0]
+    assert "number 8192" in logged[-1]
+    assert 20 < len(logged) < 40
+
+
 async def test_callbacks_that_raise_hurt_nobody() -> None:
     """Pitfall 28: a notification handler or a hook that raises is logged, no more."""
 

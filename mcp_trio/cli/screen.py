@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mcp_trio.protocol.types import ProgressNotificationParams as ProgressReport
 
 KEPT_LINES = 10  # of a server's stderr, for an error message
+NOISE_SHOWN = 20  # lines that are no messages; a program that is no server may write nothing else
 LARGEST = 1e15  # a bar cannot show more
 ANSWER_BYTES = 4096  # terminals hand over no longer line
 SEVERE = ("error", "critical", "alert", "emergency")
@@ -38,6 +39,7 @@ class Screen:
 
     verbose: bool = False
     stderr_tail: deque[str] = attrs.field(factory=lambda: deque(maxlen=KEPT_LINES), init=False)
+    _noise: int = attrs.field(default=0, init=False)
     _bar: "tuple[Progress, TaskID] | None" = attrs.field(default=None, init=False)
 
     @cached_property
@@ -65,8 +67,13 @@ class Screen:
             self.say(line, "dim")
 
     def noise(self, line: bytes, reason: str) -> None:
+        self._noise += 1
+        if self._noise > NOISE_SHOWN:
+            return
         shown = one_line(line[:200].decode("utf-8", "replace"))
         self.say(f"no message: {reason}: {shown}", "yellow")
+        if self._noise == NOISE_SHOWN:
+            self.say("More of these are not shown.", "yellow")
 
     def log(self, message: "LogMessage") -> None:
         data = message.data if isinstance(message.data, str) else to_json(message.data)

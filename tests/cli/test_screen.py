@@ -25,6 +25,18 @@ def test_reports_are_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixt
     ]
 
 
+def test_a_program_that_is_no_server_is_not_shown_in_full(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`mcp-trio inspect -- yes` ends in time, and its one line of error can still be found."""
+    screen = Screen()
+    for _ in range(1000):
+        screen.noise(b"y", "not JSON")
+    *shown, last = capsys.readouterr().err.splitlines()
+    assert len(shown) == 20
+    assert "not shown" in last
+
+
 @pytest.mark.parametrize("verbose", [False, True])
 def test_stderr_of_a_server_is_shown_when_asked_for(
     verbose: bool, capsys: pytest.CaptureFixture[str]
