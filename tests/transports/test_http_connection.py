@@ -630,7 +630,9 @@ async def test_client_that_does_not_read(
     assert not caplog.records
 
 
-async def test_nothing_follows_half_a_piece(autojump_clock: trio.testing.MockClock) -> None:
+async def test_nothing_follows_half_a_piece(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
     """Guards the framing: after a send that was cancelled half way, there are no more."""
 
     async def handle(exchange: Exchange) -> None:
@@ -650,6 +652,7 @@ async def test_nothing_follows_half_a_piece(autojump_clock: trio.testing.MockClo
         while data := await near.receive_some(10_000):
             rest += data
         assert b"more" not in rest
+    assert not caplog.records
 
 
 async def test_scopes_of_old_requests_are_let_go() -> None:
