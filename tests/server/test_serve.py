@@ -453,7 +453,7 @@ async def leave() -> None:
 server.run()
 """
     parameters = mcp_trio.StdioParameters(sys.executable, ["-c", code], stderr="capture")
-    with pytest.raises(mcp_trio.ConnectionClosed) as info:  # noqa: PT012
+    with pytest.raises(mcp_trio.ConnectionClosed) as info:
         async with mcp_trio.open_client(parameters) as client:
             await client.call_tool("leave")
     assert info.value.exit_status == 3
