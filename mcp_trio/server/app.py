@@ -315,7 +315,10 @@ class Server:
     # What changes
 
     def notify_resource_updated(self, uri: str) -> None:
-        """Say that a resource should be read again. Never blocks; subscribed clients are told."""
+        """Say that a resource should be read again; subscribed clients are told.
+
+        Never blocks, and may be called from any thread.
+        """
         self.bus.publish(ResourceUpdated(uri))
 
     def _changed(self, kind: ListKind) -> None:

@@ -16,7 +16,7 @@ into `deliver`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Container, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, Literal, TypeAlias, get_args
 
 import attrs
@@ -75,9 +75,17 @@ class Subscription:
         self.pending: dict[Change, None] = {}  # a set that remembers the order
         self._ended = False
         self._news = trio.lowlevel.ParkingLot()
+        self._home = _current_run()
 
     def add(self, change: Change) -> None:
-        """Make a change pending, if it is of interest and not pending already."""
+        """Make a change pending, if it is of interest and not pending already; in any thread."""
+        if self._home is None or self._home is _current_run():
+            self._add(change)
+        else:  # a tool that blocks has changed something, in a thread where nobody can be woken
+            with suppress(trio.RunFinishedError):
+                self._home.run_sync_soon(self._add, change, idempotent=True)
+
+    def _add(self, change: Change) -> None:
         if change in self.interest and not self._ended:
             self.pending[change] = None
             self._news.unpark_all()
@@ -103,10 +111,16 @@ class Subscription:
             await self._news.park()
 
 
+def _current_run() -> trio.lowlevel.TrioToken | None:
+    """The run of Trio that this thread is in; None for a thread beside it."""
+    return trio.lowlevel.current_trio_token() if trio.lowlevel.in_trio_run() else None
+
+
 class SubscriptionBus(ABC):
     """Takes changes from anywhere in the server and hands them to all subscriptions.
 
-    All methods are for Trio's thread and none of them waits.
+    None of the methods waits. `publish` and `deliver` may be called from any thread; the others
+    are for Trio's.
     """
 
     def __init__(self) -> None:
@@ -118,7 +132,7 @@ class SubscriptionBus(ABC):
 
     def deliver(self, change: Change) -> None:
         """Hand a change to the subscriptions of this process that are interested."""
-        for subscription in self._subscriptions:
+        for subscription in list(self._subscriptions):  # a copy: other threads may come and go
             subscription.add(change)
 
     @contextmanager

@@ -68,7 +68,8 @@ class Registry(Generic[T]):
         start = 0 if cursor is None else self._read_cursor(cursor)
         if size is None and not start:
             return list(self._entries.values()), None
-        after = [name for name, serial in self._serials.items() if serial > start]
+        # A copy, since a tool in a thread may just be adding another.
+        after = [name for name, serial in list(self._serials.items()) if serial > start]
         shown = after if size is None else after[:size]
         entries = [self._entries[name] for name in shown]
         if len(shown) == len(after):

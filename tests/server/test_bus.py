@@ -168,3 +168,38 @@ async def test_a_subscription_ends_with_its_block() -> None:
         raise KeyError
     bus.publish(ListChanged("tools"))
     assert not gone.pending
+
+
+async def test_changes_may_come_from_any_thread() -> None:
+    """A tool that blocks changes things in its thread; who waits is told, and not lost for good."""
+    bus = MemoryBus()
+    with bus.subscribe(Interest(["tools"], URIS)) as changes:
+
+        async def publish_soon() -> None:
+            await trio.testing.wait_all_tasks_blocked()
+            await trio.to_thread.run_sync(bus.publish, ListChanged("tools"))
+
+        for _ in range(3):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(publish_soon)
+                assert await anext(changes) == ListChanged("tools")
+
+        def publish_many() -> None:
+            for number in range(4000):
+                bus.publish(ResourceUpdated(URIS[number % 4]))
+
+        await trio.to_thread.run_sync(publish_many)
+        assert {await anext(changes) for _ in URIS} == {ResourceUpdated(uri) for uri in URIS}
+
+
+async def test_a_thread_that_outlives_the_run_hurts_nobody() -> None:
+    """Publishing when nobody can be left to tell is no error."""
+    bus = MemoryBus()
+    scope = ExitStack()
+
+    async def listen() -> None:
+        scope.enter_context(bus.subscribe(Interest(["tools"])))
+
+    await trio.to_thread.run_sync(trio.run, listen)
+    bus.publish(ListChanged("tools"))
+    scope.close()
