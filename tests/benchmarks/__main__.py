@@ -10,6 +10,7 @@ from tests.benchmarks import report
 from tests.benchmarks.measure import Effort
 from tests.benchmarks.rows import ROWS
 from tests.benchmarks.run import measured, selected
+from tests.benchmarks.web import has_wrk
 
 THOROUGH = Effort(rounds=7)
 QUICK = Effort(rounds=3, share=0.2)
@@ -28,6 +29,8 @@ def main() -> None:
     if options.list:
         print(*(f"{row.name}: {row.title}" for row in rows), sep="\n")
         return
+    if not has_wrk():
+        print("wrk is not installed: a client in Python, which is slower, loads HTTP servers.\n")
     effort = QUICK if options.quick else THOROUGH
     outcomes = []
     for row in rows:

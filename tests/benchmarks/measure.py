@@ -90,23 +90,26 @@ def driver_milliseconds(calls: int, argv: Argv, server: Argv = list) -> Opener:
     @contextmanager
     def open_sampler(effort: Effort) -> Iterator[Sampler]:
         count = effort.calls(calls)
-        with subprocess.Popen(
-            [*argv(), *server()],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as process:
-            assert process.stdin is not None
-            try:
-                _driven(process, count)
-                yield lambda: _driven(process, count) / count * 1000
-                process.stdin.close()  # the driver ends by itself, and with it its server
-                process.wait(10)
-            finally:
-                process.kill()
+        with open_driver([*argv(), *server()]) as seconds:
+            seconds(count)
+            yield lambda: seconds(count) / count * 1000
 
     return open_sampler
+
+
+@contextmanager
+def open_driver(argv: list[str]) -> Iterator[Callable[[int], float]]:
+    """Start a program of `drivers`; gives what has it make calls, and returns its answer."""
+    with subprocess.Popen(
+        argv, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        try:
+            yield lambda count: _driven(process, count)
+            process.stdin.close()  # the driver ends by itself, and with it its server
+            process.wait(10)
+        finally:
+            process.kill()
 
 
 def _driven(process: subprocess.Popen[str], count: int) -> float:

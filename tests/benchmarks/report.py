@@ -13,6 +13,7 @@ from typing import Any
 from tests import peers
 from tests.benchmarks.measure import Effort
 from tests.benchmarks.run import Outcome, Verdict
+from tests.benchmarks.web import has_wrk
 
 OUR_LIBRARIES = ("trio", "msgspec", "attrs", "cattrs")
 
@@ -52,6 +53,7 @@ def as_json(outcomes: Sequence[Outcome], effort: Effort) -> dict[str, Any]:
             "load": os.getloadavg(),
             "python": platform.python_version(),
             "libraries": {name: version(name) for name in OUR_LIBRARIES},
+            "wrk": has_wrk(),
             "peers": [*peers.ENVIRONMENTS.values(), *_npm_pins()],
         },
         "effort": {"rounds": effort.rounds, "share": effort.share},

@@ -7,15 +7,9 @@ with, since absolute numbers say more about the machine than about the program.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
-
-import attrs
-
 from tests.benchmarks.client import Call, Era
 from tests.benchmarks.measure import (
     Argv,
-    Opener,
     calls_per_second,
     driver_milliseconds,
     idle_megabytes,
@@ -26,31 +20,8 @@ from tests.benchmarks.measure import (
     our_python,
     program_output,
 )
-
-
-@attrs.frozen
-class Budget:
-    """`subject` is to reach at least, or stay below, `factor` times the best of `of`.
-
-    With nothing in `of`, the factor is an absolute number in the row's unit.
-    """
-
-    bound: Literal["at least", "at most"]
-    factor: float
-    of: tuple[str, ...] = ()
-    subject: str = "ours"
-
-
-@attrs.frozen
-class Row:
-    """One line of the table. `unit` decides whether more is better: it is, for a rate."""
-
-    name: str
-    title: str
-    unit: Literal["calls/s", "ms", "MB", "x"]
-    contestants: Mapping[str, Opener]
-    budgets: tuple[Budget, ...] = ()
-
+from tests.benchmarks.row import Budget, Row
+from tests.benchmarks.web_rows import WEB_ROWS
 
 SERVERS: dict[str, Argv] = {
     "ours": our_python("servers.ours"),
@@ -189,4 +160,5 @@ ROWS: tuple[Row, ...] = (
     MEMORY,
     WIRE_TIME,
     WIRE_PEAK,
+    *WEB_ROWS,
 )

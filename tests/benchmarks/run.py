@@ -14,7 +14,7 @@ import attrs
 
 from tests.benchmarks.client import ServerFailed
 from tests.benchmarks.measure import Effort, Sampler
-from tests.benchmarks.rows import Budget, Row
+from tests.benchmarks.row import Budget, Row
 from tests.peers import InstallFailed, PeersUnavailable
 
 FAILURES = (ServerFailed, InstallFailed, PeersUnavailable, OSError)

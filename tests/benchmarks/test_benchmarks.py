@@ -11,19 +11,17 @@ import pytest
 
 from tests.benchmarks import report
 from tests.benchmarks.client import Era, ServerFailed, open_raw_client
-from tests.benchmarks.measure import Effort, Opener, Sampler
-from tests.benchmarks.rows import (
-    ADD,
-    CLIENT_AND_SERVER,
-    IN_PROCESS,
-    ROWS,
-    SERVERS,
-    Budget,
-    Row,
-)
+from tests.benchmarks.measure import ROOT, Effort, Opener, Sampler
+from tests.benchmarks.row import Budget, Row
+from tests.benchmarks.rows import ADD, CLIENT_AND_SERVER, IN_PROCESS, ROWS, SERVERS
 from tests.benchmarks.run import measured, selected
+from tests.benchmarks.web import Load, WebServer, has_wrk, open_web_server, rate, whole_length
+from tests.benchmarks.web_rows import CONSTANT, OURS, WEB_ROWS
 
 EFFORT = Effort(rounds=3, share=0.0)
+PEERS = ("mcp", "ts-1.32", "ts-2.4")
+# The others take seconds a sample, and many streams take seconds to open.
+BRIEF_WEB_ROWS = [row for row in WEB_ROWS if row.unit == "ms" and row.name != "listen-1000"]
 
 
 def sampling(*values: float) -> Opener:
@@ -52,6 +50,50 @@ def test_our_client_is_measured(row: Row) -> None:
     """The timed programs stay programs that work."""
     ours = attrs.evolve(row, contestants={"ours": row.contestants["ours"]})
     assert not measured(ours, EFFORT).failures
+
+
+@pytest.mark.parametrize("row", BRIEF_WEB_ROWS, ids=lambda row: row.name)
+def test_our_web_server_is_measured(row: Row) -> None:
+    """What listens is measured to its end, with no more of it than takes a moment."""
+    contestants = {name: row.contestants[name] for name in row.contestants if name not in PEERS}
+    once = attrs.evolve(EFFORT, rounds=1)
+    assert not measured(attrs.evolve(row, contestants=contestants), once).failures
+
+
+@pytest.fixture
+def constant() -> Iterator[WebServer]:
+    with open_web_server(CONSTANT(), ROOT) as server:
+        yield server
+
+
+@pytest.mark.parametrize("wrk", [True, False])
+def test_load_counts_answers(
+    constant: WebServer, wrk: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both clients make the calls that they count, and are not slow themselves."""
+    if wrk and not has_wrk():
+        pytest.skip("wrk is not installed")
+    monkeypatch.setattr("tests.benchmarks.web.has_wrk", lambda: wrk)
+    assert rate(constant, Load("modern"), 1) > 100
+
+
+def test_load_wants_right_answers() -> None:
+    """A server that refuses all requests must not come out ahead."""
+    with open_web_server(OURS(), ROOT) as server, pytest.raises(ServerFailed, match="no result"):
+        rate(server, Load("legacy", session="expired"), 1)
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{...}",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{...}\r\n0\r\n\r\n",
+    ],
+)
+def test_responses_are_told_apart(response: bytes) -> None:
+    """A response counts when all of it has come, and ends where the next one begins."""
+    assert whole_length(response + response) == len(response)
+    assert all(whole_length(response[:length]) is None for length in range(len(response)))
 
 
 def test_raw_client_counts_only_right_answers() -> None:

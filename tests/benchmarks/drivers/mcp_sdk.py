@@ -2,7 +2,7 @@
 
 It runs in that package's own environment, with the repository's root on its path. Modes: `memory`
 (its in-process dispatch without any framing), `memory-legacy` (its client session over memory
-streams) and `stdio COMMAND ARGS...`.
+streams), `stdio COMMAND ARGS...` and a URL.
 """
 
 import sys
@@ -19,7 +19,7 @@ async def main(arguments: list[str]) -> None:
     if mode == "stdio":
         target = StdioServerParameters(command=command[0], args=command[1:])
     else:
-        target = server
+        target = server if mode.startswith("memory") else mode
     async with Client(target, mode="legacy" if mode == "memory-legacy" else "auto") as client:
         for line in sys.stdin:
             count = int(line)

@@ -1,4 +1,5 @@
-"""Our client in the process that is timed: `ours.py memory`, or `ours.py stdio COMMAND ARGS...`.
+"""Our client in the process that is timed: `ours.py memory`, `ours.py stdio COMMAND ARGS...` or
+`ours.py URL`.
 
 Each line on stdin is a number of calls to make; each line on stdout the seconds that they took.
 Reading stdin blocks the event loop, which is nothing but idle between two rounds.
@@ -15,7 +16,7 @@ from tests.benchmarks.servers.ours import server
 
 async def main(arguments: list[str]) -> None:
     mode, *command = arguments
-    target = server if mode == "memory" else command
+    target = server if mode == "memory" else command or mode
     async with mcp_trio.open_client(target) as client:
         for line in sys.stdin:
             count = int(line)
