@@ -409,13 +409,15 @@ def _session_id(reply: Reply) -> str | None:
 def _expired(session: Session, refusal: Refusal) -> bool:
     """Whether a server does not know the session any more.
 
-    It says so by 404, whatever the body (often an error -32001). Some say it by 400 and in words.
+    It says so by 404, whatever the body (often an error -32001). Common servers say it by 400 and
+    in words, such as "No valid session ID provided" or "Server not initialized".
     """
     if session.id is None:
         return False
-    answer = refusal.answer
-    by_words = answer is not None and "session" in answer.error.message.lower()
-    return refusal.status == 404 or (refusal.status == 400 and by_words)
+    if refusal.status == 400 and refusal.answer is not None:
+        said = refusal.answer.error.message.lower()
+        return "session" in said or "not initialized" in said
+    return refusal.status == 404
 
 
 def _may_pass(status: int) -> bool:

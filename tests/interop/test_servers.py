@@ -25,13 +25,13 @@ from mcp_trio import (
     open_client,
 )
 from mcp_trio.client.events import Event
-from tests.interop.kit import KITS, TODAY, Kit
+from tests.interop.kit import HTTP_KITS, KITS, SSE_KITS, TODAY, Kit
 
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.usefixtures("mcp_python", "fastmcp_python", "node", "npm_project"),
 ]
-each_kit = pytest.mark.parametrize("kit", KITS, ids=str)
+each_kit = pytest.mark.parametrize("kit", [*KITS, *HTTP_KITS, *SSE_KITS], ids=str)
 
 TOOLS = ["add", "echo", "big", "steps", "wait", "cancelled", "greet", "think", "roots", "fail"]
 UNUSUAL = "U+2028 \u2028, U+0085 \x85, a tab \t, CRLF \r\n, NUL \x00, é and \U0001f600"
@@ -42,9 +42,12 @@ async def connected(kit: Kit, **options: Any) -> AsyncIterator[Client]:
     """A client of the server; everything has to be done in half a minute."""
     noise: list[bytes] = []
     with trio.fail_after(30):
-        async with open_client(
-            kit.argv(), mode=kit.mode, on_noise=lambda line, _: noise.append(line), **options
-        ) as client:
+        async with (
+            kit.target() as target,
+            open_client(
+                target, mode=kit.mode, on_noise=lambda line, _: noise.append(line), **options
+            ) as client,
+        ):
             yield client
     assert noise == [], "every line that a server wrote made sense"
 
@@ -285,7 +288,7 @@ async def test_earlier_revisions(kit: Kit) -> None:
             assert await say(client, "greet") == "Hello, Ada!"
 
 
-@each_kit
+@pytest.mark.parametrize("kit", KITS, ids=str)
 async def test_death(kit: Kit) -> None:
     """A server that dies in the middle of calls fails them all at once, and says how it ended."""
     async with connected(kit) as client:

@@ -52,9 +52,10 @@ async def big(size: int) -> str:
 
 
 @server.tool
-async def steps(count: int, ctx: Context) -> str:
+async def steps(count: int, ctx: Context, pause: float = 0) -> str:
     for number in range(1, count + 1):
         await ctx.report_progress(number, count, f"step {number}")
+        await anyio.sleep(pause)
     return f"{count} steps"
 
 
@@ -168,4 +169,7 @@ async def complete(ref, argument, context):  # type: ignore[no-untyped-def]  # a
 
 
 if __name__ == "__main__":
-    server.run(show_banner=False)
+    if port := os.environ.get("PORT"):
+        server.run(transport="http", port=int(port), show_banner=False, log_level="WARNING")
+    else:
+        server.run(show_banner=False)

@@ -6,6 +6,7 @@ from typing import Annotated
 import anyio
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context, Elicit, ListRoots, Resolve, Sample
+from mcp.server.streamable_http import EventMessage, EventStore
 from mcp.server.subscriptions import InMemorySubscriptionBus
 from mcp.types import (
     Completion,
@@ -69,9 +70,10 @@ async def big(size: int) -> str:
 
 
 @server.tool()
-async def steps(count: int, ctx: Context) -> str:
+async def steps(count: int, ctx: Context, pause: float = 0) -> str:
     for number in range(1, count + 1):
         await ctx.report_progress(number, count, f"step {number}")
+        await anyio.sleep(pause)
     return f"{count} steps"
 
 
@@ -174,5 +176,31 @@ low_level.add_request_handler("logging/setLevel", SetLevelRequestParams, accept)
 low_level.add_request_handler("resources/subscribe", SubscribeRequestParams, accept)
 low_level.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, accept)
 
+
+class Events(EventStore):
+    """All events of all streams, so that streams can be resumed."""
+
+    def __init__(self) -> None:
+        self.stored: list[tuple[str, object]] = []
+
+    async def store_event(self, stream_id, message):  # type: ignore[no-untyped-def]
+        self.stored.append((stream_id, message))
+        return str(len(self.stored))
+
+    async def replay_events_after(self, last_event_id, send_callback):  # type: ignore[no-untyped-def]
+        last = int(last_event_id)
+        stream = self.stored[last - 1][0]
+        for number, (stream_id, message) in enumerate(self.stored[last:], last + 1):
+            if stream_id == stream and message is not None:
+                await send_callback(EventMessage(message, str(number)))
+        return stream
+
+
 if __name__ == "__main__":
-    server.run("stdio")
+    if port := os.environ.get("PORT"):
+        if os.environ.get("TRANSPORT") == "sse":
+            server.run("sse", port=int(port))
+        else:
+            server.run("streamable-http", port=int(port), event_store=Events(), retry_interval=100)
+    else:
+        server.run("stdio")

@@ -2,9 +2,12 @@
 import { McpServer, ResourceTemplate } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { completable } from "@modelcontextprotocol/sdk/server/completable.js";
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
+import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
 import {
   SubscribeRequestSchema, UnsubscribeRequestSchema,
 } from "@modelcontextprotocol/sdk/types.js";
+import { randomUUID } from "node:crypto";
+import { createServer } from "node:http";
 import { z } from "zod";
 
 const LANGUAGES = ["python", "perl", "rust"];
@@ -65,8 +68,9 @@ tool("think", { question: z.string() }, async ({ question }) => {
 tool("roots", {}, async () =>
   text((await server.server.listRoots()).roots.map((root) => root.uri).join(" ")));
 tool("fail", { reason: z.string() }, async ({ reason }) => { throw new Error(reason); });
-tool("log", { level: z.string(), text: z.string() }, async (args) => {
-  await server.sendLoggingMessage({ level: args.level, data: args.text, logger: "kit" });
+tool("log", { level: z.string(), text: z.string() }, async (args, extra) => {
+  const message = { level: args.level, data: args.text, logger: "kit" };
+  await server.sendLoggingMessage(message, extra.sessionId);
   return text(args.level);
 });
 tool("touch", { uri: z.string() }, async ({ uri }) => {
@@ -98,4 +102,26 @@ server.registerPrompt("review", {
 }));
 server.server.setRequestHandler(SubscribeRequestSchema, async () => ({}));
 server.server.setRequestHandler(UnsubscribeRequestSchema, async () => ({}));
-await server.connect(new StdioServerTransport());
+
+// Over HTTP: one client, whose streams can be resumed.
+class Events {
+  stored = [];
+  async storeEvent(stream, message) { return String(this.stored.push({ stream, message })); }
+  async replayEventsAfter(last, { send }) {
+    const { stream } = this.stored[Number(last) - 1];
+    for (const [index, event] of this.stored.entries()) {
+      const isNext = index >= Number(last) && event.stream === stream;
+      if (isNext && Object.keys(event.message).length) await send(String(index + 1), event.message);
+    }
+    return stream;
+  }
+}
+
+if (process.env.PORT) {
+  const options = { sessionIdGenerator: randomUUID, eventStore: new Events(), retryInterval: 100 };
+  const transport = new StreamableHTTPServerTransport(options);
+  await server.connect(transport);
+  createServer((req, res) => transport.handleRequest(req, res)).listen(process.env.PORT, "127.0.0.1");
+} else {
+  await server.connect(new StdioServerTransport());
+}

@@ -1,8 +1,11 @@
 // The common server, written with npm's @modelcontextprotocol/server (2.x), both eras.
 import {
-  McpServer, ResourceTemplate, acceptedContent, completable, inputRequired, inputResponse,
+  McpServer, ResourceTemplate, acceptedContent, completable, createMcpHandler, inputRequired,
+  inputResponse,
 } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
+import { createServer } from "node:http";
+import { Readable } from "node:stream";
 import { z } from "zod";
 
 const LANGUAGES = ["python", "perl", "rust"];
@@ -20,7 +23,7 @@ function progress(ctx, params) {
   return ctx.mcpReq.notify({ method: "notifications/progress", params: { progressToken, ...params } });
 }
 
-serveStdio(() => {
+const kit = () => {
   const server = new McpServer(
     { name: "kit", version: "1.0", title: "Kit" },
     {
@@ -78,13 +81,17 @@ serveStdio(() => {
     return text(args.level);
   });
   tool("touch", { uri: z.string() }, async ({ uri }) => {
-    await server.server.sendResourceUpdated({ uri });
+    if (http) http.notify.resourceUpdated(uri);
+    else await server.server.sendResourceUpdated({ uri });
     return text(uri);
   });
   tool("grow", { name: z.string() }, async ({ name }) => {
+    grown.push(name);
     tool(name, {}, async () => text(name));
+    http?.notify.toolsChanged();
     return text(name);
   });
+  for (const name of grown) tool(name, {}, async () => text(name));
   tool("die", {}, async () => process.exit(3));
 
   server.registerResource("today", "memo://today", { title: "Today", mimeType: "text/plain" },
@@ -107,4 +114,28 @@ serveStdio(() => {
   server.server.setRequestHandler("resources/subscribe", async () => ({}));
   server.server.setRequestHandler("resources/unsubscribe", async () => ({}));
   return server;
-});
+};
+
+// Over HTTP each request has a server of its own.
+const http = process.env.PORT && createMcpHandler(kit);
+const grown = [];
+
+async function serve(req, res) {
+  const gone = new AbortController();
+  res.on("close", () => gone.abort());
+  const request = new Request(`http://${req.headers.host}${req.url}`, {
+    method: req.method,
+    headers: req.headers,
+    body: req.method === "POST" ? Readable.toWeb(req) : undefined,
+    duplex: "half",
+    signal: gone.signal,
+  });
+  const answer = await http.fetch(request);
+  res.writeHead(answer.status, Object.fromEntries(answer.headers));
+  res.flushHeaders();
+  for await (const piece of answer.body ?? []) res.write(piece);
+  res.end();
+}
+
+if (http) createServer(serve).listen(process.env.PORT, "127.0.0.1");
+else serveStdio(kit);

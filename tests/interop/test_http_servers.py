@@ -1,0 +1,275 @@
+"""Our client and other people's HTTP servers: what goes wrong between them, and the reference one.
+
+That all the servers do the same over HTTP as over stdio is in `test_servers`; here connections are
+cut, sessions expire, and servers die and come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+
+import pytest
+import trio
+
+from mcp_trio import (
+    CreateMessageRequestParams,
+    ProgressNotificationParams,
+    ResourceUpdated,
+    TextContent,
+    ToolsChanged,
+    TransportError,
+    open_client,
+)
+from mcp_trio.client.events import Event
+from tests import peers
+from tests.interop.kit import HTTP_KITS, TODAY, Kit, free_port, served
+from tests.interop.test_servers import check_stopped, say, text_of
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.usefixtures("mcp_python", "fastmcp_python", "node", "npm_project"),
+]
+KITS = {str(kit): kit for kit in HTTP_KITS}
+
+
+def kits(*names: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("kit", [KITS[name] for name in names], ids=str)
+
+
+class Proxy:
+    """A TCP proxy whose connections a test can cut, and whose new ones it can refuse."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._streams: set[trio.SocketStream] = set()
+        self.origin = ""
+        self.refuses = False
+
+    async def cut(self) -> None:
+        for stream in list(self._streams):
+            await trio.aclose_forcefully(stream)
+
+    async def serve(self, near: trio.SocketStream) -> None:
+        if self.refuses:
+            return await near.aclose()
+        far = await trio.open_tcp_stream("127.0.0.1", self._port)
+        self._streams |= {near, far}
+        try:
+            async with near, far, trio.open_nursery() as nursery:
+                nursery.start_soon(self._copy, near, far)
+                await self._copy(far, near)
+                nursery.cancel_scope.cancel()
+        finally:
+            self._streams -= {near, far}
+
+    async def _copy(self, source: trio.SocketStream, sink: trio.SocketStream) -> None:
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            async for data in source:
+                await sink.send_all(data)
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await sink.send_eof()
+
+
+@asynccontextmanager
+async def proxied(origin: str) -> AsyncIterator[Proxy]:
+    proxy = Proxy(int(origin.rpartition(":")[2]))
+    async with trio.open_nursery() as nursery:
+        serve = partial(trio.serve_tcp, proxy.serve, 0, host="127.0.0.1")
+        listeners = await nursery.start(serve)
+        proxy.origin = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
+        yield proxy
+        nursery.cancel_scope.cancel()
+
+
+# The reference server
+
+
+@pytest.mark.parametrize("transport", ["streamableHttp", "sse"])
+async def test_the_reference_server(transport: str) -> None:
+    """List, call, progress, cancellation, and questions in both directions."""
+    argv = [*peers.npm_server("server-everything"), transport]
+    asked: list[object] = []
+
+    async def on_elicit(question: object) -> dict[str, str]:
+        await trio.lowlevel.checkpoint()
+        asked.append(question)
+        return {"name": "Ada"}
+
+    def on_sample(question: CreateMessageRequestParams) -> str:
+        asked.append(question)
+        return "sampled"
+
+    path = "/sse" if transport == "sse" else "/mcp"
+    with trio.fail_after(60):
+        async with (
+            served(argv) as (origin, _),
+            open_client(origin + path, on_elicit=on_elicit, on_sample=on_sample) as client,
+        ):
+            assert client.protocol_version == "2025-11-25"
+            assert "echo" in [tool.name for tool in await client.list_tools()]
+            assert await say(client, "echo", message="hi") == "Echo: hi"
+            assert len(await client.list_resources()) > 5
+            progress: list[float] = []
+            operation = partial(client.call_tool, "trigger-long-running-operation")
+            await operation(
+                {"duration": 1, "steps": 4}, on_progress=lambda p: progress.append(p.progress)
+            )
+            assert progress == [1, 2, 3, 4]
+            with trio.move_on_after(0.3) as scope:
+                await operation({"duration": 30, "steps": 4})
+            assert scope.cancelled_caught
+            assert "sampled" in await say(client, "trigger-sampling-request", prompt="Why?")
+            result = await client.call_tool("trigger-elicitation-request")
+            assert not result.is_error
+            texts = [block.text for block in result.content if isinstance(block, TextContent)]
+            assert any("Ada" in text for text in texts)
+            assert len(asked) == 2
+
+
+# Cut connections
+
+
+@kits("mcp-legacy/mcp", "ours-legacy/mcp")
+async def test_a_call_survives_a_cut_connection(kit: Kit) -> None:
+    """The stream is resumed and nothing of it is lost; the call does not run twice."""
+    with trio.fail_after(30):
+        async with (
+            served(kit.argv()) as (origin, _),
+            proxied(origin) as proxy,
+            open_client(f"{proxy.origin}/mcp", mode="legacy", on_elicit=cut_and_answer(proxy)) as c,
+        ):
+            assert await say(c, "greet") == "Hello, Ada!"
+            assert await say(c, "add", a=1, b=2) == "3"
+
+
+def cut_and_answer(proxy: Proxy) -> Callable[[object], Awaitable[dict[str, str]]]:
+    async def on_elicit(question: object) -> dict[str, str]:
+        await proxy.cut()
+        await trio.sleep(0.5)
+        return {"name": "Ada"}
+
+    return on_elicit
+
+
+async def test_a_call_of_the_reference_server_survives_a_cut_connection() -> None:
+    """In the middle of its progress, of which nothing is lost either.
+
+    It is reconnected to once it has finished: what comes later it does not send on (the id that
+    its store of events gives back is not that of the stream).
+    """
+    argv = [*peers.npm_server("server-everything"), "streamableHttp"]
+    progress: list[float] = []
+    began = trio.Event()
+
+    def progressed(params: ProgressNotificationParams) -> None:
+        progress.append(params.progress)
+        began.set()
+
+    with trio.fail_after(30):
+        async with (
+            served(argv) as (origin, _),
+            proxied(origin) as proxy,
+            open_client(f"{proxy.origin}/mcp") as client,
+            trio.open_nursery() as nursery,
+        ):
+            operation = partial(client.call_tool, "trigger-long-running-operation")
+            arguments = {"duration": 2, "steps": 4}
+            nursery.start_soon(partial(operation, arguments, on_progress=progressed))
+            await began.wait()
+            proxy.refuses = True
+            await proxy.cut()
+            await trio.sleep(2.2)
+            proxy.refuses = False
+    assert progress == [1, 2, 3, 4]
+
+
+@kits("mcp-auto/mcp", "ts-2.4-auto/mcp", "ours-auto/mcp")
+async def test_a_modern_call_does_not_survive_a_cut_connection(kit: Kit) -> None:
+    """It fails at once, the server cancels it, and the next call works."""
+    with trio.fail_after(30):
+        async with (
+            served(kit.argv()) as (origin, _),
+            proxied(origin) as proxy,
+            open_client(f"{proxy.origin}/mcp") as client,
+        ):
+            waiting = trio.Event()
+
+            async def cut() -> None:
+                await waiting.wait()
+                await proxy.cut()
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(cut)
+                with pytest.raises(TransportError):
+                    await client.call_tool("wait", on_progress=lambda _: waiting.set())
+            await check_stopped(client, 1)
+
+
+@kits("mcp-auto/mcp", "mcp-legacy/mcp", "ts-2.4-auto/mcp", "ts-1.32-legacy/mcp", "ours-auto/mcp")
+async def test_listening_survives_a_cut_connection(kit: Kit) -> None:
+    """Subscribed again, or the session's own stream resumed: changes after the cut arrive."""
+    with trio.fail_after(30):
+        async with (
+            served(kit.argv()) as (origin, _),
+            proxied(origin) as proxy,
+            open_client(f"{proxy.origin}/mcp", mode=kit.mode) as client,
+            client.listen(uris=[TODAY]) as events,
+        ):
+            await say(client, "touch", uri=TODAY)
+            assert await anext(events) == ResourceUpdated(TODAY)
+            await proxy.cut()
+            await trio.sleep(1)
+            await say(client, "touch", uri=TODAY)
+            assert await anext(events) == ResourceUpdated(TODAY)
+
+
+# Servers that go away
+
+
+@kits("mcp-auto/mcp", "mcp-legacy/mcp", "ts-1.32-legacy/mcp", "ts-2.4-auto/mcp")
+async def test_a_killed_server_is_news_and_a_new_one_is_found(kit: Kit) -> None:
+    """Calls in flight fail within a second; once it runs again, the same client goes on."""
+    port = free_port()
+    with trio.fail_after(60):
+        async with (
+            served(kit.argv(), port=port) as (origin, process),
+            open_client(f"{origin}/mcp", mode=kit.mode) as client,
+        ):
+
+            async def wait() -> None:
+                with pytest.raises(TransportError):
+                    await client.call_tool("wait", on_progress=lambda _: waiting.set())
+
+            waiting = trio.Event()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(wait)
+                await waiting.wait()
+                process.kill()
+                killed = trio.current_time()
+            assert trio.current_time() - killed < 1
+            with pytest.raises(TransportError):
+                await client.call_tool("add", {"a": 1, "b": 2})
+            async with served(kit.argv(), port=port):
+                result = await client.call_tool("add", {"a": 1, "b": 2})
+                assert text_of(result) == "3"
+
+
+@kits("mcp-legacy/mcp", "fastmcp-legacy/mcp", "ours-legacy/mcp")
+async def test_a_session_that_expired_is_renewed_for_listeners_too(kit: Kit) -> None:
+    """A server that was started anew knows nothing: session and subscription are made again."""
+    port = free_port()
+    with trio.fail_after(60):
+        async with (
+            served(kit.argv(), port=port) as (origin, process),
+            open_client(f"{origin}/mcp", mode="legacy") as client,
+            client.listen(tools=True, uris=[TODAY]) as events,
+        ):
+            process.kill()
+            await process.wait()
+            async with served(kit.argv(), port=port):
+                expected: set[Event] = {ResourceUpdated(uri) for uri in events.granted.uris}
+                expected |= {ToolsChanged()} if events.granted.tools else set()
+                assert {await anext(events) for _ in expected} == expected
+                assert await say(client, "add", a=1, b=2) == "3"
