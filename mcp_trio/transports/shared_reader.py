@@ -56,12 +56,9 @@ class SharedReader(ABC):
         data, self._ahead = self._ahead, b""
         return data
 
-    async def more(self) -> None:
-        """Wait until something was read. For one task at a time."""
-        if self._watching:
-            await self._news.wait()
-        else:
-            await self._read_once()
+    def more(self) -> Awaitable[None]:
+        """To be awaited: something was read. For one task at a time."""
+        return self._news.wait() if self._watching else self._read_once()
 
     def watch(self) -> None:
         """From now on notice the end, until `unwatch`. Cheap if somebody reads already."""
