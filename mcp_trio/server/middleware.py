@@ -79,6 +79,7 @@ class RateLimit:
         self._key = key
         self._buckets: dict[Hashable, _Bucket] = {}
         self._next_sweep = -math.inf
+        self._latest = -math.inf
 
     async def __call__(self, ctx: "Context", params: JSONObject, proceed: "Proceed") -> JSONObject:
         if self._counts(ctx.method):
@@ -93,6 +94,10 @@ class RateLimit:
 
     def _take(self, key: Hashable, now: float) -> float:
         """Take a token and return 0, or the seconds until there is one."""
+        if now < self._latest:  # another run of Trio, and each has a clock of its own
+            self._buckets.clear()
+            self._next_sweep = -math.inf
+        self._latest = now
         bucket = self._buckets.get(key)
         if bucket is None:
             self._sweep(now)

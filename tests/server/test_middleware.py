@@ -60,6 +60,19 @@ async def test_a_key_decides_who_shares(autojump_clock: trio.testing.MockClock) 
     assert await refused(limit, make_context()) is not None
 
 
+def test_a_limit_outlives_a_run_of_trio() -> None:
+    """The next run's clock may show any time; a server that is served again refuses nobody."""
+    limit = RateLimit(1, burst=2, key=lambda ctx: None)
+
+    async def burst() -> list[bool]:
+        return [await refused(limit, make_context()) is None for _ in range(3)]
+
+    for start in (1e6, 10.0, 1e4, 0.0):
+        clock = trio.testing.MockClock()
+        clock.jump(start)
+        assert trio.run(burst, clock=clock) == [True, True, False]
+
+
 async def test_only_some_methods_count(autojump_clock: trio.testing.MockClock) -> None:
     """Protects ping, by which a client finds out whether the server is alive."""
     everything, calls = RateLimit(1, burst=1), RateLimit(1, burst=1, methods={"tools/call"})
