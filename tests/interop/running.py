@@ -131,7 +131,7 @@ async def cutting_proxy(target: int, *cut_after: bytes) -> AsyncIterator[Cutting
 
     Args:
         target: The port.
-        cut_after: What, once the server has sent it, cuts all connections: each once, in turn.
+        cut_after: What cuts all connections once the server has sent it; each once, in turn.
     """
     proxy = CuttingProxy(target, cut_after)
     async with trio.open_nursery() as nursery:
