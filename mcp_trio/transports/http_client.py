@@ -19,6 +19,7 @@ Only HTTP+SSE has a connection that can be lost as a whole.
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 import httpx
@@ -168,7 +169,7 @@ class HTTPConnection:
         self._pending[request.id] = pending
         if version is not None:
             self._version = version
-            self.nursery.start_soon(self._run, pending, self._ask_modern)
+            self.nursery.start_soon(self._run, pending, partial(self._ask_modern, version))
         elif request.method == "initialize":
             self._give_up_modern()
             self.nursery.start_soon(self._run, pending, self._initialize)
@@ -204,12 +205,12 @@ class HTTPConnection:
             if self._pending.get(pending.request.id) is pending:
                 del self._pending[pending.request.id]
 
-    async def _ask_modern(self, pending: PendingRequest) -> None:
+    async def _ask_modern(self, version: str, pending: PendingRequest) -> None:
         request = pending.request
         if request.method == "tools/list":
             pending.amend = self._mirroring.learn
         params = request.params or {}
-        headers = self._mirroring.headers(request.method, params, self._version)
+        headers = self._mirroring.headers(request.method, params, version)
         opening = self._endpoint.open("POST", {**POST_HEADERS, **headers}, pending.frame)
         async with opening as reply:
             if not reply.ok:
@@ -260,7 +261,7 @@ class HTTPConnection:
             async with opening as reply:
                 if not reply.ok:
                     raise (await reply.refusal()).error
-                await reply.skim()
+                await reply.drain()
 
     async def _answer(self, frame: bytes) -> None:
         """Send what nobody waits for: the answer to a request of the server, a cancellation."""

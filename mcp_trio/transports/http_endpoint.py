@@ -17,7 +17,7 @@ protocol asks for, or what common sense does where a stranger's server answers:
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 import httpx
@@ -149,6 +149,8 @@ class Endpoint:
         )
         if content is not None:
             request.stream = _Content(content)
+        if url.scheme == "https":
+            request.extensions["trace"] = _Handshake()
         try:
             return await self.http.send(request, stream=True, follow_redirects=False)
         except httpx.ConnectError as error:
@@ -220,6 +222,22 @@ def _check(url: str, headers: Mapping[str, str]) -> None:
             raise ValueError(f"{name!r} is no name of a header")
         if not _HEADER_VALUE.fullmatch(value):
             raise ValueError(f"the header {name} may hold printable ASCII characters only")
+
+
+class _Handshake:
+    """Watches one request being connected, to close the socket of a handshake that is cancelled:
+    httpcore only does so for one that fails."""
+
+    def __init__(self) -> None:
+        self._stream: Any = None
+
+    async def __call__(self, event: str, info: dict[str, Any]) -> None:
+        """Called by httpcore before and after each step (its "trace" extension)."""
+        if event.endswith(".connect_tcp.complete"):
+            self._stream = info["return_value"]
+        elif event.endswith(".start_tls.failed") and self._stream is not None:
+            with trio.CancelScope(deadline=trio.current_time() + CLOSE_TIME, shield=True):
+                await self._stream.aclose()
 
 
 class _Content(httpx.AsyncByteStream):
@@ -357,6 +375,12 @@ class Reply:
             with suppress(TransportError):  # the status says more
                 await self.pour(take)
         return bytes(body)
+
+    async def drain(self) -> None:
+        """Read what should not be there, if it is little: the connection can then be used again."""
+        if not self.is_stream:
+            with trio.move_on_after(CLOSE_TIME):
+                await self.skim()
 
     async def refusal(self) -> Refusal:
         """Why a request was refused."""

@@ -21,6 +21,7 @@ import trio
 
 from mcp_trio.exceptions import TransportError
 from mcp_trio.peer import Peer
+from mcp_trio.protocol.errors import METHOD_NOT_FOUND
 from mcp_trio.transports.http_endpoint import Endpoint, Refusal, Reply, Unreachable
 from mcp_trio.transports.http_replies import (
     GET_HEADERS,
@@ -265,7 +266,7 @@ class Sessions:
             async with self._endpoint.open("POST", headers, frame) as reply:
                 if not reply.ok:
                     return await reply.refusal()
-                await reply.skim()  # nothing should be there, and then the connection is free
+                await reply.drain()
                 return None
         seconds = f"{self._endpoint.send_timeout:g} s"
         raise TransportError(f"{self._endpoint.name} did not confirm a message within {seconds}")
@@ -409,7 +410,8 @@ def _session_id(reply: Reply) -> str | None:
 def _expired(session: Session, refusal: Refusal) -> bool:
     """Whether a server does not know the session any more.
 
-    It says so by 404, whatever the body (often an error -32001). Common servers say it by 400 and
+    It says so by 404, whatever the body (often an error -32001; but -32601 means the method, as in
+    later revisions). Common servers say it by 400 and
     in words, such as "No valid session ID provided" or "Server not initialized".
     """
     if session.id is None:
@@ -417,7 +419,8 @@ def _expired(session: Session, refusal: Refusal) -> bool:
     if refusal.status == 400 and refusal.answer is not None:
         said = refusal.answer.error.message.lower()
         return "session" in said or "not initialized" in said
-    return refusal.status == 404
+    unknown_method = refusal.answer is not None and refusal.answer.error.code == METHOD_NOT_FOUND
+    return refusal.status == 404 and not unknown_method
 
 
 def _may_pass(status: int) -> bool:

@@ -232,7 +232,7 @@ class SSEStream(FrameStream):
             async with self._target.open("POST", POST_HEADERS, frame) as reply:
                 if not reply.ok:
                     raise (await reply.refusal()).error
-                await reply.skim()  # "Accepted", and then the connection is free
+                await reply.drain()
         except Exception as error:  # a hook of the user's httpx client may raise anything
             self._refused(id, error)
 

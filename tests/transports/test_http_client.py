@@ -13,6 +13,7 @@ from trio.testing import MockClock
 
 import mcp_trio
 from mcp_trio.client.events import ResourceUpdated
+from tests.client.scripted import discovered
 from tests.transports.web import (
     Events,
     Seen,
@@ -351,6 +352,24 @@ async def test_an_error_is_the_servers_error_whatever_the_status(
     async with Web(modern(site)).connect() as client:
         with pytest.raises(mcp_trio.MCPError, match="no such tool"):
             await client.call_tool("t")
+
+
+async def test_a_notification_of_the_users_own_is_posted_too(autojump_clock: MockClock) -> None:
+    """The era has none for this transport, but extensions may."""
+
+    async def site(seen: Seen) -> httpx.Response:
+        return httpx.Response(202 if seen.rpc == "notifications/x" else 400, text="no")
+
+    async def modern_site(seen: Seen) -> httpx.Response:
+        return result(seen, discovered()) if seen.rpc == "server/discover" else await site(seen)
+
+    web = Web(modern_site)
+    async with web.connect() as client:
+        await client.notify("notifications/x")
+        with pytest.raises(mcp_trio.TransportError, match="HTTP 400"):
+            await client.notify("notifications/y")
+    assert web.seen[1].headers["mcp-method"] == "notifications/x"
+    assert web.seen[1].headers["mcp-protocol-version"] == "2026-07-28"
 
 
 # Listening

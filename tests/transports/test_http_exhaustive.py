@@ -5,7 +5,9 @@ body let go.
 """
 
 import json
+import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -13,6 +15,7 @@ import h11
 import httpx
 import pytest
 import trio
+import trustme
 
 import mcp_trio
 from mcp_trio.testing import exhaustive_cancellation
@@ -181,40 +184,77 @@ def test_nothing_is_left_wherever_it_is_cancelled(make: Callable[[Bookkeeping], 
     assert steps > 20
 
 
+async def serve(stream: trio.abc.Stream) -> None:
+    """A server that knows its two answers."""
+    http, body = h11.Connection(h11.SERVER), b""
+    async with stream:
+        while (arrived := http.next_event()) is not h11.PAUSED:
+            if arrived is h11.NEED_DATA:
+                http.receive_data(bytes(await stream.receive_some()))
+            elif isinstance(arrived, h11.Data):
+                body += bytes(arrived.data)
+            elif isinstance(arrived, h11.ConnectionClosed):
+                return
+            elif isinstance(arrived, h11.EndOfMessage):
+                await reply(stream, http, json.loads(body))
+                http.start_next_cycle()
+                body = b""
+
+
+async def reply(stream: trio.abc.Stream, http: h11.Connection, asked: Any) -> None:
+    found = discovered() if asked["method"] == "server/discover" else text("hello")
+    headers = [("content-type", "text/event-stream")]
+    answer = {"jsonrpc": "2.0", "id": asked["id"], "result": found}
+    for part in (
+        h11.Response(status_code=200, headers=headers),
+        h11.Data(data=event(answer)),
+        h11.EndOfMessage(),
+    ):
+        await stream.send_all(http.send(part) or b"")
+
+
+async def serve_quietly(stream: trio.abc.Stream) -> None:
+    """The same, where it is no news that the client has gone."""
+    with suppress(trio.BrokenResourceError, h11.RemoteProtocolError):
+        await serve(stream)
+
+
 def test_sockets_are_closed_wherever_it_is_cancelled() -> None:
     """The same over TCP with the client that is used by default, down to the descriptors."""
 
-    async def serve(stream: trio.SocketStream) -> None:
-        http, body = h11.Connection(h11.SERVER), b""
-        async with stream:
-            while (arrived := http.next_event()) is not h11.PAUSED:
-                if arrived is h11.NEED_DATA:
-                    http.receive_data(await stream.receive_some())
-                elif isinstance(arrived, h11.Data):
-                    body += bytes(arrived.data)
-                elif isinstance(arrived, h11.ConnectionClosed):
-                    return
-                elif isinstance(arrived, h11.EndOfMessage):
-                    await reply(stream, http, json.loads(body))
-                    http.start_next_cycle()
-                    body = b""
+    async def scenario() -> None:
+        async with trio.open_nursery() as nursery:
+            serving = partial(trio.serve_tcp, serve_quietly, 0, host="127.0.0.1")
+            listeners = await nursery.start(serving)
+            url = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}/mcp"
+            async with mcp_trio.open_client(url) as client:
+                await client.call_tool("t")
+            nursery.cancel_scope.cancel()
 
-    async def reply(stream: trio.SocketStream, http: h11.Connection, asked: Any) -> None:
-        found = discovered() if asked["method"] == "server/discover" else text("hello")
-        headers = [("content-type", "text/event-stream")]
-        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": found}
-        for part in (
-            h11.Response(status_code=200, headers=headers),
-            h11.Data(data=event(answer)),
-            h11.EndOfMessage(),
-        ):
-            await stream.send_all(http.send(part) or b"")
+    steps = exhaustive_cancellation(scenario, real_clock=True)
+    print(f"{steps} task steps tried")
+
+
+def test_tls_connections_are_closed_wherever_it_is_cancelled() -> None:
+    """In the middle of the handshake too; with an authority that only the user's client knows."""
+    authority = trustme.CA()
+    theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(theirs)
+    ours = ssl.create_default_context()
+    authority.configure_trust(ours)
 
     async def scenario() -> None:
         async with trio.open_nursery() as nursery:
-            listeners = await nursery.start(partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
-            url = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}/mcp"
-            async with mcp_trio.open_client(url) as client:
+            open_listeners = partial(trio.open_ssl_over_tcp_listeners, 0, theirs)
+            listeners = await open_listeners(host="127.0.0.1", https_compatible=True)
+            (tcp,) = (listener.transport_listener for listener in listeners)
+            assert isinstance(tcp, trio.SocketListener)
+            port = tcp.socket.getsockname()[1]
+            nursery.start_soon(trio.serve_listeners, serve_quietly, listeners)
+            async with (
+                httpx.AsyncClient(verify=ours) as http,
+                mcp_trio.open_client(f"https://127.0.0.1:{port}/mcp", http=http) as client,
+            ):
                 await client.call_tool("t")
             nursery.cancel_scope.cancel()
 

@@ -397,6 +397,19 @@ async def test_many_calls_that_find_the_session_expired_renew_it_once(
     assert web.rpcs.count("tools/call") == 40
 
 
+async def test_a_404_about_the_method_is_about_the_method(autojump_clock: MockClock) -> None:
+    """Later revisions say it so, and so do servers that speak both; the session goes on."""
+
+    async def site(seen: Seen) -> httpx.Response:
+        return refused(seen, 404, -32601, "Method not found")
+
+    web = Web(Legacy(site))
+    async with web.connect(mode="legacy") as client:
+        with pytest.raises(mcp_trio.MCPError, match="Method not found"):
+            await client.request("example/unknown")
+    assert web.rpcs.count("initialize") == 1
+
+
 async def test_a_session_that_expires_again_at_once_is_an_error(
     autojump_clock: MockClock,
 ) -> None:
@@ -570,15 +583,22 @@ async def test_a_notification_that_is_refused_raises(autojump_clock: MockClock) 
 
 
 async def test_a_202_with_a_body_is_an_ordinary_confirmation(autojump_clock: MockClock) -> None:
-    """Servers do that, though there should be none; however long the body is."""
+    """Servers do that, though there should be none; however long it is or takes."""
     server = Legacy(hello)
+    bodies = {
+        "notifications/long": lambda: httpx.Response(202, text="x" * 10**6),
+        "notifications/slow": lambda: httpx.Response(202, stream=Events(b"one moment")),
+        "notifications/stream": lambda: Events().response(),
+    }
 
     async def site(seen: Seen) -> httpx.Response:
-        response = await server(seen)
-        return httpx.Response(202, text="x" * 10**6) if response.status_code == 202 else response
+        return bodies[seen.rpc]() if seen.rpc in bodies else await server(seen)
 
     async with Web(site).connect(mode="legacy") as client:
-        await client.notify("notifications/custom")
+        for method in bodies:
+            began = trio.current_time()
+            await client.notify(method)
+            assert trio.current_time() - began < 1.1
 
 
 @pytest.mark.parametrize("answer", ["405", "silence", "broken"])
