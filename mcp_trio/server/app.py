@@ -80,7 +80,7 @@ class Server:
         middleware: Async callables around every request, the first one outermost; see
             `middleware`.
         max_in_flight: How many requests of one client may be open at once.
-        line_limit: The most bytes that one message may have, where messages are lines.
+        line_limit: The most bytes that one message may have: a line, or the body of a POST.
         bus: Where changes are published; within this process by default.
         capabilities: Additions to what the server declares, such as "experimental" and
             "extensions"; None for a name takes it out.

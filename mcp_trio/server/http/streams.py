@@ -84,8 +84,8 @@ class Stream:
 
     def put_nowait(self, data: bytes, *, exempt: bool = False) -> None:
         """Send a message. Raises `trio.WouldBlock` where the reader is behind."""
-        if self._ended or (self._reader is None and not self.opened):
-            return  # or its client left without an id, and has nothing to come back with
+        if self._ended:
+            return
         if self._reader is not None and self._waiting_bytes >= OUTBOX_LIMIT and not exempt:
             raise trio.WouldBlock
         self._number += 1

@@ -134,7 +134,7 @@ async def test_version_header_may_be_missing_or_another() -> None:
     """Without the header the session knows the version; any that is served will do."""
     async with open_web(make_server()) as web:
         client = await web.initialize("2025-06-18")
-        for version in (None, "2025-03-26", "2025-11-25"):
+        for version in (None, "2025-03-26", "2025-11-25", " 2025-06-18 "):
             client.headers.pop("mcp-protocol-version", None)
             if version is not None:
                 client.headers["mcp-protocol-version"] = version
@@ -189,6 +189,23 @@ async def test_a_client_that_leaves_before_it_knows_its_session(autojump_clock: 
             "clientInfo": {"name": "n", "version": "1"},
         }
         exchange = web.post({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
+        await trio.testing.wait_all_tasks_blocked()
+        assert web.handler.sessions == 1
+        exchange.leave()
+        await exchange.done.wait()
+        assert web.handler.sessions == 0
+
+
+async def test_a_client_that_does_not_take_its_session(autojump_clock: Clock) -> None:
+    """A session is ended, too, if the client went away while its id was being sent."""
+    async with open_web(make_server()) as web:
+        params = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "n", "version": "1"},
+        }
+        exchange = web.post({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
+        exchange.stall()
         await trio.testing.wait_all_tasks_blocked()
         assert web.handler.sessions == 1
         exchange.leave()
@@ -289,6 +306,28 @@ async def test_what_nobody_listened_to_is_kept(autojump_clock: Clock) -> None:
         server.add_prompt(lambda: "x", name="new")
         assert (await again.message())["method"] == "notifications/prompts/list_changed"
         again.leave()
+
+
+async def test_who_came_last_is_told(autojump_clock: Clock) -> None:
+    """Of several streams to listen on, the one that was opened or resumed last gets the news."""
+    server = make_server()
+    async with open_web(server) as web:
+        client = await web.initialize()
+        one = client.get()
+        last = (await one.event()).id
+        other = client.get()
+        await other.head()
+        one.leave()
+        await one.done.wait()
+        again = client.get(last)
+        await again.head()
+        server.add_tool(lambda: "x", name="new")
+        assert (await again.message())["method"] == "notifications/tools/list_changed"
+        again.leave()
+        await again.done.wait()
+        server.add_prompt(lambda: "x", name="new")
+        assert (await other.message())["method"] == "notifications/prompts/list_changed"
+        other.leave()
 
 
 async def test_listening_is_bounded(autojump_clock: Clock) -> None:

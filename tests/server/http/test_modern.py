@@ -363,6 +363,44 @@ async def test_a_client_that_leaves_cancels_the_handler(
     assert exchange.answered == (token is not None)
 
 
+async def test_a_cancelled_handler_says_nothing_more(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Not even from behind a shield: nothing is sent for a request that was cancelled."""
+    server = Server("s")
+
+    @server.tool()
+    async def stubborn(ctx: Context) -> str:
+        try:
+            await trio.sleep(10)
+        finally:
+            with trio.CancelScope(shield=True):
+                await ctx.report_progress(1)
+                await trio.sleep(1)
+        return "done"
+
+    async with open_web(server) as web:
+        exchange = web.modern("tools/call", {"name": "stubborn"}, meta={keys.PROGRESS_TOKEN: 1})
+        await trio.testing.wait_all_tasks_blocked()
+        exchange.leave()
+        exchange._gone = False  # what is sent now would arrive
+        await exchange.done.wait()
+        assert not exchange.answered
+
+
+async def test_a_stream_ends_with_its_handler(autojump_clock: trio.testing.MockClock) -> None:
+    """Nothing of a request is left once its client has gone, not for a moment."""
+    async with open_web(waiting_server([])) as web:
+        await web.modern("tools/list").answer()
+        before = trio.lowlevel.current_statistics().tasks_living
+        exchange = web.modern("tools/call", {"name": "wait"}, meta={keys.PROGRESS_TOKEN: 1})
+        await exchange.message()
+        exchange.leave()
+        await exchange.done.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        assert trio.lowlevel.current_statistics().tasks_living == before
+
+
 async def test_a_client_that_is_found_gone_by_sending(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

@@ -120,6 +120,7 @@ async def test_the_end_of_the_connection_is_the_end(autojump_clock: Clock) -> No
         await client.exchange.done.wait()
         assert ended == [True]
         assert await client.post({"jsonrpc": "2.0", "id": 5, "method": "ping"}) == 404
+        assert not web.handler._old_sse._clients
 
 
 async def test_it_shows_life_and_notices_death(autojump_clock: Clock) -> None:

@@ -68,6 +68,36 @@ async def test_a_cut_stream_goes_on(version: str, pause: float, autojump_clock: 
         assert result["result"]["content"][0]["text"] == "counted"
 
 
+async def test_the_first_message_can_be_missed(autojump_clock: Clock) -> None:
+    """What made the response a stream is kept as well."""
+    async with open_web(make_server()) as web:
+        client = await web.initialize()
+        last, _ = await cut(client.call("count", {"upto": 2}, token="t"), 1)
+        *progress, _result = await client.get(last).messages()
+        assert [message["params"]["progress"] for message in progress] == [1, 2]
+
+
+async def test_an_event_that_was_not_sent_yet(autojump_clock: Clock) -> None:
+    """A number that is too large does not make the session deaf."""
+    server = make_server()
+    async with open_web(server) as web:
+        client = await web.initialize()
+        exchange = client.get()
+        id = (await exchange.event()).id
+        assert id is not None
+        exchange.leave()
+        await exchange.done.wait()
+        forged = client.get(id.split("-")[0] + "-999999")
+        await forged.head()
+        forged.leave()
+        await forged.done.wait()
+        server.add_tool(lambda: "x", name="new")
+        await trio.testing.wait_all_tasks_blocked()
+        again = client.get()
+        assert (await again.message())["method"] == "notifications/tools/list_changed"
+        again.leave()
+
+
 async def test_a_cut_before_anything_was_sent(autojump_clock: Clock) -> None:
     """An answer that takes long can be fetched by the id that came before it."""
     async with open_web(make_server()) as web:

@@ -35,6 +35,10 @@ def make_server() -> Server:
     async def ask(ctx: Context) -> str:
         return (await ctx.elicit("k", "Sure?", {"sure": bool})).action
 
+    @server.tool()
+    async def roots(ctx: Context) -> str:
+        return str(await ctx.list_roots())
+
     return server
 
 
@@ -97,6 +101,8 @@ async def test_nobody_can_be_asked() -> None:
     async with open_web(make_server(), stateless=True) as web:
         answer = await web.post(request("tools/call", {"name": "ask"}), headers).answer()
         assert answer["error"]["code"] == -32600
+        (answer,) = await web.post([request("tools/call", {"name": "roots"})]).answer()
+        assert "session" in answer["error"]["message"]
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
