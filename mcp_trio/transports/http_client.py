@@ -256,12 +256,9 @@ class HTTPConnection:
         """The modern era has no notifications of its own for this; a user may have."""
         params = notification.params or {}
         headers = self._mirroring.headers(notification.method, params, self._version)
-        with trio.move_on_after(self._endpoint.send_timeout):
-            opening = self._endpoint.open("POST", {**POST_HEADERS, **headers}, frame)
-            async with opening as reply:
-                if not reply.ok:
-                    raise (await reply.refusal()).error
-                await reply.drain()
+        refusal = await self._endpoint.tell({**POST_HEADERS, **headers}, frame)
+        if refusal is not None:
+            raise refusal.error
 
     async def _answer(self, frame: bytes) -> None:
         """Send what nobody waits for: the answer to a request of the server, a cancellation."""

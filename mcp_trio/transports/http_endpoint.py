@@ -123,6 +123,22 @@ class Endpoint:
         all_of_them = [*theirs, *headers.items(), ("Accept-Encoding", PACKINGS)]
         return [(name.encode("ascii"), value.encode("latin-1")) for name, value in all_of_them]
 
+    async def tell(self, headers: Mapping[str, str], content: bytes) -> Refusal | None:
+        """POST what has no answer but that it was taken; says why, if it was not.
+
+        Raises:
+            TransportError: It could not be sent, or was not confirmed in time.
+        """
+        with trio.move_on_after(self.send_timeout):
+            async with self.open("POST", headers, content) as reply:
+                if not reply.ok:
+                    return await reply.refusal()
+                await reply.drain()
+                return None
+        raise TransportError(
+            f"{self.name} did not confirm a message within {self.send_timeout:g} s"
+        )
+
     async def _follow(
         self, method: str, headers: _Headers, content: bytes | None
     ) -> httpx.Response:
@@ -153,6 +169,10 @@ class Endpoint:
             request.extensions["trace"] = _Handshake()
         try:
             return await self.http.send(request, stream=True, follow_redirects=False)
+        except httpx.LocalProtocolError:
+            # Its message would show the header.
+            text = f"a request to {shown(url)} has a header that HTTP does not allow"
+            raise TransportError(text) from None
         except httpx.ConnectError as error:
             raise Unreachable(f"cannot connect to {shown(url)}: {error}") from error
         except httpx.TransportError as error:
@@ -282,8 +302,10 @@ class Reply:
         self.media_type: str = (
             response.headers.get("content-type", "").partition(";")[0].strip().lower()
         )
-        reason = f" {response.reason_phrase}" if response.reason_phrase else ""
-        self.name = f"HTTP {self.status}{reason} from {shown(response.url)}"
+        # The phrase that the server sent may say anything, at any length.
+        phrase = httpx.codes.get_reason_phrase(self.status)
+        status = f"HTTP {self.status} {phrase}".rstrip()
+        self.name = f"{status} from {shown(response.url)}"
 
     @property
     def ok(self) -> bool:

@@ -247,10 +247,6 @@ class Sessions:
         if refusal is not None:
             raise refusal.error
 
-    async def cancel(self, frame: bytes) -> None:
-        """Send the cancellation of a request, which is of no use in another session."""
-        await self.answer(frame)
-
     async def _notify_once(
         self, notification: Notification, frame: bytes, session: Session | None
     ) -> Refusal | None:
@@ -260,16 +256,7 @@ class Sessions:
         return refusal
 
     async def _send(self, frame: bytes, session: Session | None) -> Refusal | None:
-        """POST what has no answer but that it was taken."""
-        with trio.move_on_after(self._endpoint.send_timeout):
-            headers = {**POST_HEADERS, **_headers(session)}
-            async with self._endpoint.open("POST", headers, frame) as reply:
-                if not reply.ok:
-                    return await reply.refusal()
-                await reply.drain()
-                return None
-        seconds = f"{self._endpoint.send_timeout:g} s"
-        raise TransportError(f"{self._endpoint.name} did not confirm a message within {seconds}")
+        return await self._endpoint.tell({**POST_HEADERS, **_headers(session)}, frame)
 
     async def _post(self, pending: PendingRequest, session: Session | None) -> Refusal | None:
         """POST a request, and follow the stream that it may lead to through all interruptions."""

@@ -106,7 +106,6 @@ class PendingRequest:
         modern: It belongs to the modern era.
         scope: Cancelled when the answer is not wanted any more, or came another way.
         answered: The answer has come.
-        handed_over: Somebody else sees to the answer from here on.
         amend: Changes the answer before it is handed over.
     """
 
@@ -117,7 +116,6 @@ class PendingRequest:
     deliver: Deliver
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, repr=False)
     answered: bool = False
-    handed_over: bool = False
     amend: Callable[[Response], Response] | None = None
 
     async def read(self, reply: Reply, cursor: Cursor) -> None:

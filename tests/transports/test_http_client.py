@@ -372,6 +372,17 @@ async def test_a_notification_of_the_users_own_is_posted_too(autojump_clock: Moc
     assert web.seen[1].headers["mcp-protocol-version"] == "2026-07-28"
 
 
+async def test_what_the_body_raises_leaves_the_client_as_it_is(autojump_clock: MockClock) -> None:
+    """No group around it, also while something is on its way."""
+
+    async def site(seen: Seen) -> httpx.Response:
+        return Events(event(acknowledged(seen))).response()
+
+    with pytest.raises(ValueError, match="mine"):
+        async with Web(modern(site)).connect() as client, client.listen(tools=True):
+            raise ValueError("mine")
+
+
 # Listening
 
 

@@ -3,6 +3,7 @@
 import gzip
 import logging
 import ssl
+import traceback
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -145,6 +146,52 @@ async def test_the_broken_connection_names_no_query(autojump_clock: MockClock) -
         assert "https://h.example/mcp" in str(caught.value)
         assert SECRET not in str(caught.value)
         assert caught.value.status is None
+
+
+async def test_a_header_that_http_does_not_allow_is_not_shown() -> None:
+    """A hook may have put it there; it may be a secret with a line ending too many."""
+
+    async def hook(request: httpx.Request) -> None:
+        request.headers["Authorization"] = f"Bearer {SECRET}\n"
+
+    async with (
+        listening(slow) as url,
+        httpx.AsyncClient(event_hooks={"request": [hook]}) as http,
+        open_endpoint(url, http=http) as there,
+    ):
+        with pytest.raises(mcp_trio.TransportError, match="does not allow") as caught:
+            async with there.open("POST", {}, b"{}"):
+                pass
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+async def test_the_servers_own_phrase_is_not_shown() -> None:
+    """It may say anything, such as what we sent."""
+
+    async def rude(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        head = f"HTTP/1.1 500 No {SECRET}\r\nContent-Length: 0\r\n\r\n"
+        await stream.send_all(head.encode())
+
+    async with (
+        listening(rude) as url,
+        open_endpoint(url) as there,
+        there.open("POST", {}, b"{}") as reply,
+    ):
+        told = str((await reply.refusal()).error)
+    assert told == f"HTTP 500 Internal Server Error from {url}"
+
+
+async def test_a_message_that_is_never_confirmed_is_an_error(autojump_clock: MockClock) -> None:
+    """It is not waited for without end: nothing is computed to confirm a message."""
+
+    async def site(seen: Seen) -> httpx.Response:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async with endpoint(Web(site)) as there:
+        with pytest.raises(mcp_trio.TransportError, match="did not confirm a message within 60 s"):
+            await there.tell({}, b"{}")
 
 
 def test_a_url_is_shown_without_what_may_be_secret() -> None:
