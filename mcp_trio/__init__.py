@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mcp_trio.exceptions import TransportError as TransportError
     from mcp_trio.exceptions import UnsupportedProtocolVersion as UnsupportedProtocolVersion
     from mcp_trio.protocol.types import *  # noqa: F403 (all of them, for type checkers)
+    from mcp_trio.proxy.app import Proxy as Proxy
     from mcp_trio.server.app import Server as Server
     from mcp_trio.server.asking import CannotAsk as CannotAsk
     from mcp_trio.server.bus import SubscriptionBus as SubscriptionBus
@@ -70,6 +71,7 @@ _HOMES = {
     "MCPError": "exceptions",
     "MemoryEventStore": "server.http.events",
     "ProtocolError": "exceptions",
+    "Proxy": "proxy.app",
     "PromptOptions": "server.prompts",
     "PromptsChanged": "client.events",
     "RateLimit": "server.middleware",

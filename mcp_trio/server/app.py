@@ -34,8 +34,8 @@ from mcp_trio.server.lifecycle import changing_lists, lifecycle_handlers
 from mcp_trio.server.low_level import notification_handler, request_work
 from mcp_trio.server.prompts import PromptOptions, Prompts
 from mcp_trio.server.resources import ResourceOptions, Resources
-from mcp_trio.server.state import StateKeys
 from mcp_trio.server.session import Session
+from mcp_trio.server.state import StateKeys
 from mcp_trio.server.subscriptions import listen, serve_changes, subscribe, unsubscribe
 from mcp_trio.server.tools import ToolOptions, Tools
 from mcp_trio.wire.jsonrpc import JSONObject
@@ -529,8 +529,7 @@ class Server:
         from mcp_trio.transports.http_server import serve_http_exchanges
         from mcp_trio.transports.origins import names_of
 
-        options["hosts"] = [*options.get("hosts", ()), *names_of(host)]
-        handler = HTTPHandler(self, **options)
+        handler = HTTPHandler(self, names_of(host), **options)
 
         async def shut_down() -> None:
             if shutdown is None:
