@@ -12,7 +12,7 @@ The order in which things are judged is part of the protocol, and of what an att
 """
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, TypeAlias, Unpack
 
 from mcp_trio.exceptions import AuthorizationRequired
@@ -34,11 +34,20 @@ _Route: TypeAlias = Callable[[Visit], Awaitable[None]]
 
 
 class HTTPHandler:
-    """Answers HTTP requests for one server: a `Handle` of `transports.http_exchange`."""
+    """Answers HTTP requests for one server: a `Handle` of `transports.http_exchange`.
 
-    def __init__(self, server: "Server", **options: Unpack[HTTPOptions]) -> None:
+    Args:
+        server: The server.
+        names: What it goes by because of where it listens, besides the option `hosts`.
+        options: See `HTTPOptions`.
+    """
+
+    def __init__(
+        self, server: "Server", names: Iterable[str] = (), **options: Unpack[HTTPOptions]
+    ) -> None:
         self._server = server
         self._settings = settings = Settings(**options)
+        self._hosts = {*settings.hosts, *names}
         self._endpoint = Endpoint(server, settings)
         self._old_sse = OldSSEEndpoints(server, settings)
         self._routes: dict[str, _Route] = {settings.path: self._endpoint.answer}
@@ -94,7 +103,7 @@ class HTTPHandler:
 
     def _check_access(self, request: HTTPRequest) -> None:
         host = request.headers.get("host")
-        if not is_host_allowed(host or "", self._settings.hosts):
+        if not is_host_allowed(host or "", self._hosts):
             text = f"This server does not go by the name {host!r}: see its option `hosts`."
             raise Refused(421, INVALID_REQUEST, text)
         origin = request.headers.get("origin")
