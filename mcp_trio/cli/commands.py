@@ -3,6 +3,7 @@
 What a command needs to do its work is imported when it runs, so that `--help` is quick.
 """
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,6 +67,12 @@ def _root(_ctx: click.Context, _parameter: click.Parameter, words: tuple[str, ..
     return [word if URL.match(word) else Path(word).resolve().as_uri() for word in words]
 
 
+def _number(_ctx: click.Context, _parameter: click.Parameter, value: float | None) -> float | None:
+    if value is not None and math.isnan(value):
+        raise click.BadParameter("nan is no number.")
+    return value
+
+
 CONNECTION_OPTIONS = (
     click.option("--target", "-t", metavar="TARGET", help="The server, if not after --."),
     click.option(
@@ -78,6 +85,7 @@ CONNECTION_OPTIONS = (
     click.option(
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),
+        callback=_number,
         metavar="SECONDS",
         help="For connecting (30 by default), and for each request (none by default); "
         "progress extends it.",

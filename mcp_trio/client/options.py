@@ -42,12 +42,19 @@ def _callback(_instance: object, attribute: "attrs.Attribute[Any]", value: objec
         raise TypeError(f"{attribute.name} must be a function, not {type(value).__name__}")
 
 
+def _not_negative(
+    _instance: object, attribute: "attrs.Attribute[Any]", value: float | None
+) -> None:
+    if value is not None and not value >= 0:  # NaN is not, either
+        raise ValueError(f"{attribute.name} must be 0 or more, not {value!r}")
+
+
 @attrs.frozen(kw_only=True)
 class ClientOptions:
     """The parameters of `open_client`, which explains them.
 
     Raises:
-        ValueError: An unknown mode or log level.
+        ValueError: An unknown mode or log level; a number that is negative, or none.
         TypeError: A callback that cannot be called.
     """
 
@@ -65,11 +72,11 @@ class ClientOptions:
     log_level: LoggingLevel | None = attrs.field(default=None, validator=_log_level)
     client_info: Implementation | None = None
     capabilities: JSONObject = attrs.field(factory=dict)
-    timeout: float | None = None
-    max_timeout: float | None = None
-    connect_timeout: float = CONNECT_TIMEOUT
-    probe_timeout: float = PROBE_TIMEOUT
-    max_rounds: int = 10
-    round_backoff: float = 0.1
+    timeout: float | None = attrs.field(default=None, validator=_not_negative)
+    max_timeout: float | None = attrs.field(default=None, validator=_not_negative)
+    connect_timeout: float = attrs.field(default=CONNECT_TIMEOUT, validator=_not_negative)
+    probe_timeout: float = attrs.field(default=PROBE_TIMEOUT, validator=_not_negative)
+    max_rounds: int = attrs.field(default=10, validator=_not_negative)
+    round_backoff: float = attrs.field(default=0.1, validator=_not_negative)
     validate_output: bool = True
     cache: bool = False

@@ -184,6 +184,7 @@ def test_an_error_answer_is_status_3(words: list[str], message: str) -> None:
         ["inspect", "--mode", "1999-12-31"],
         ["inspect", "--timeout", "0"],
         ["inspect", "--timeout", "soon"],
+        ["inspect", "--timeout", "nan"],
         ["inspect", "--"],
         ["inspect", "demo", "--", "cat"],
         ["inspect", "demo", "-t", "demo"],

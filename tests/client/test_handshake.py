@@ -405,6 +405,12 @@ def test_unknown_modes_are_refused() -> None:
         ({"mode": "new"}, ValueError, "mode='new' is unknown"),
         ({"log_level": "loud"}, ValueError, "'loud' is no log level"),
         ({"on_elicit": "print"}, TypeError, "on_elicit must be a function"),
+        ({"connect_timeout": -1}, ValueError, "connect_timeout must be 0 or more, not -1"),
+        ({"probe_timeout": math.nan}, ValueError, "probe_timeout must be .* not nan"),
+        ({"timeout": -0.1}, ValueError, "^timeout must be 0 or more"),
+        ({"max_timeout": math.nan}, ValueError, "max_timeout"),
+        ({"max_rounds": -1}, ValueError, "max_rounds"),
+        ({"round_backoff": -math.inf}, ValueError, "round_backoff"),
     ],
 )
 async def test_options_are_checked_before_anything_is_started(
