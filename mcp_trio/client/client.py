@@ -20,7 +20,7 @@ import importlib.metadata
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 import trio
 
@@ -38,6 +38,7 @@ from mcp_trio.client.options import (
 from mcp_trio.client.output import OutputChecks
 from mcp_trio.client.questions import Answers, OnElicit, OnListRoots, OnSample
 from mcp_trio.client.targets import SEND_TIMEOUT, Link, Target, open_target
+from mcp_trio.connection import open_private_nursery
 from mcp_trio.exceptions import ConnectionClosed, MCPError, ProtocolError, RequestTimeout
 from mcp_trio.peer import Handler, IncomingRequest, Peer, ProgressCallback
 from mcp_trio.protocol.convert import StructureError, structure, unstructure
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_trio")
 Page = TypeVar("Page", bound=CacheablePage)
+Ts = TypeVarTuple("Ts")
 
 
 class Client:
@@ -602,9 +604,9 @@ async def open_client(
     Over HTTP each request is an exchange of its own: where one fails, its call raises
     `TransportError`, and the next one tries again.
 
-    Callbacks may be plain or coroutine functions. `on_log` and `on_notification` must not block:
-    a plain one is called by the task that reads, a coroutine one runs in a task of its own, which
-    loses the oldest of what it is too slow for.
+    Callbacks may be plain or coroutine functions. `on_log`, `on_notification`, `on_stderr` and
+    `on_noise` must not block: a plain one is called by the task that reads, a coroutine one runs in
+    a task of its own, which loses the oldest of what it is too slow for.
 
     Raises:
         FileNotFoundError, NotADirectoryError, PermissionError: The command cannot be started.
@@ -639,24 +641,33 @@ async def open_client(
         cache=cache,
     )
     client = Client(options)
-    async with (
-        open_target(
-            target,
-            line_limit=line_limit,
-            on_stderr=on_stderr,
-            http=http,
-            headers=headers,
-            send_timeout=send_timeout,
-        ) as opened,
-        opened.connect(
-            client._restore_soon,
-            handle=client._handle,
-            on_notification=client._notified,
-            on_stray=on_noise,
-            max_in_flight=max_in_flight,
-        ) as connection,
-    ):
-        client._opened(connection)
-        await client._agree()
-        opened.established()
-        yield client
+    async with open_private_nursery() as nursery:
+        strays = _callback(on_noise, "on_noise", nursery)
+        stderr = _callback(on_stderr, "on_stderr", nursery)
+        async with (
+            open_target(
+                target,
+                line_limit=line_limit,
+                on_stderr=stderr,
+                http=http,
+                headers=headers,
+                send_timeout=send_timeout,
+            ) as opened,
+            opened.connect(
+                client._restore_soon,
+                handle=client._handle,
+                on_notification=client._notified,
+                on_stray=strays,
+                max_in_flight=max_in_flight,
+            ) as connection,
+        ):
+            client._opened(connection)
+            await client._agree()
+            opened.established()
+            yield client
+
+
+def _callback(
+    function: Callable[[*Ts], object] | None, name: str, nursery: trio.Nursery
+) -> Callback[*Ts] | None:
+    return None if function is None else Callback(function, name, nursery)

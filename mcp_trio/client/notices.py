@@ -1,6 +1,7 @@
 """Calling a user's callback for something that arrived, without ever waiting for it.
 
-Notifications are handed over by the task that reads, and a task that reads must not wait. A plain
+Notifications, noise and lines of stderr are handed over by the task that reads them, and a task
+that reads must not wait. A plain
 function is called there and then: it is quick, and what it sees is in order with everything else.
 A coroutine function cannot be: its calls queue up for one task of their own, and when they come
 faster than it takes them, the oldest are dropped and counted.
@@ -9,18 +10,18 @@ faster than it takes them, the oldest are dropped and counted.
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVarTuple
 
 import trio
 
 logger = logging.getLogger("mcp_trio")
-T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 #: Notices that wait for a coroutine callback.
 MOST_WAITING = 256
 
 
-class Callback(Generic[T]):
+class Callback(Generic[*Ts]):
     """A callback, plain or coroutine function, as something that can be called at any time.
 
     What it raises is logged.
@@ -34,21 +35,21 @@ class Callback(Generic[T]):
         dropped: How many notices the callback was too slow for.
     """
 
-    def __init__(self, function: Callable[[T], object], name: str, nursery: trio.Nursery) -> None:
+    def __init__(self, function: Callable[[*Ts], object], name: str, nursery: trio.Nursery) -> None:
         self._function = function
         self._name = name
         self.dropped = 0
-        self._queue, self._waiting = trio.open_memory_channel[T](MOST_WAITING)
+        self._queue, self._waiting = trio.open_memory_channel[tuple[*Ts]](MOST_WAITING)
         self._waits = _is_async(function)
         if self._waits:
             nursery.start_soon(self._run)
 
-    def __call__(self, notice: T) -> None:
+    def __call__(self, *notice: *Ts) -> None:
         if self._waits:
             self._enqueue(notice)
             return
         try:
-            returned = self._function(notice)
+            returned = self._function(*notice)
             if inspect.isawaitable(returned):
                 _discard(returned)
                 raise TypeError(
@@ -58,7 +59,7 @@ class Callback(Generic[T]):
         except Exception:
             logger.exception("%s failed", self._name)
 
-    def _enqueue(self, notice: T) -> None:
+    def _enqueue(self, notice: tuple[*Ts]) -> None:
         try:
             self._queue.send_nowait(notice)
         except trio.WouldBlock:
@@ -71,7 +72,7 @@ class Callback(Generic[T]):
     async def _run(self) -> None:
         async for notice in self._waiting:
             try:
-                await _awaited(self._function(notice))
+                await _awaited(self._function(*notice))
             except* Exception:  # its nursery may mix its own errors with a cancellation
                 logger.exception("%s failed", self._name)
 

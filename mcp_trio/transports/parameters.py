@@ -12,6 +12,7 @@ definition to be run (Shellshock), so such a value is not passed on either.
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -113,6 +114,10 @@ def _mode(_instance: object, _attribute: object, value: object) -> None:
     if not callable(value) and value not in ("inherit", "capture", "discard"):
         raise ValueError(
             f'stderr must be "inherit", "capture", "discard" or a function, not {value!r}'
+        )
+    if inspect.iscoroutinefunction(value):
+        raise ValueError(
+            "stderr must be a plain function; open_client(on_stderr=...) takes a coroutine function"
         )
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -240,3 +241,40 @@ async def test_a_plain_function_that_returns_an_awaitable(
     assert seen == []
     assert "on_log is a plain function that returned an awaitable" in caplog.text
     assert logging.getLevelName(caplog.records[0].levelno) == "ERROR"
+
+
+STDERR_AND_NOISE = """
+import sys
+from mcp_trio import Server
+print("complaint", file=sys.stderr, flush=True)
+print("banner", flush=True)
+Server("s").run()
+"""
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_stderr_and_noise_reach_callbacks_of_both_kinds(is_async: bool) -> None:
+    """Coroutine functions too, and what they wait for holds up neither the server nor the reader.
+
+    What they raise is logged.
+    """
+    seen: list[object] = []
+    all_seen = trio.Event()
+
+    def see(*notice: object) -> None:
+        seen.append(notice)
+        if len(seen) == 2:
+            all_seen.set()
+        raise RuntimeError("a callback that fails")
+
+    async def see_later(*notice: object) -> None:
+        await trio.sleep(0.01)
+        see(*notice)
+
+    callback: Callable[..., object] = see_later if is_async else see
+    command = [sys.executable, "-c", STDERR_AND_NOISE]
+    with trio.fail_after(10):
+        async with mcp_trio.open_client(command, on_stderr=callback, on_noise=callback) as client:
+            await client.ping()
+            await all_seen.wait()
+    assert sorted(seen, key=str) == [("complaint",), (b"banner", "not JSON")]

@@ -112,3 +112,13 @@ def test_secrets() -> None:
         "first line",
         "second",
     }
+
+
+def test_a_coroutine_function_for_stderr_is_refused() -> None:
+    """Its coroutines would never run, and the lines would be lost without a word."""
+
+    async def tell(line: str) -> None:
+        raise AssertionError(line)
+
+    with pytest.raises(ValueError, match="plain function"):
+        StdioParameters("server", stderr=tell)
