@@ -19,7 +19,7 @@ from mcp_trio.proxy.calls import FAILURES, OpenCall, OpenCalls
 from mcp_trio.proxy.eras import server_capabilities
 from mcp_trio.proxy.upstream import Open, Upstream, answer_for
 from mcp_trio.server.context import Context
-from mcp_trio.wire.jsonrpc import JSONObject, Notification
+from mcp_trio.wire.jsonrpc import MISSING, JSONObject, Notification
 
 #: Answers one method otherwise than by passing it on.
 Special: TypeAlias = Callable[[Context, JSONObject], Awaitable[JSONObject]]
@@ -172,3 +172,9 @@ def without_token(params: JSONObject) -> JSONObject:
     if rest:
         return {**params, "_meta": rest}
     return {name: value for name, value in params.items() if name != "_meta"}
+
+
+def subscription_of(params: JSONObject | None) -> object:
+    """The subscription that a notification names; `MISSING` if it names none."""
+    meta = (params or {}).get("_meta")
+    return meta.get(keys.SUBSCRIPTION_ID, MISSING) if isinstance(meta, dict) else MISSING

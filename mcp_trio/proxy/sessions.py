@@ -26,7 +26,13 @@ from mcp_trio.protocol.types.base import Implementation
 from mcp_trio.proxy.calls import FAILURES, PROGRESS, OpenCall
 from mcp_trio.proxy.changes import SessionChanges
 from mcp_trio.proxy.eras import question_params, refusal_of, undeclared
-from mcp_trio.proxy.links import Link, server_info, set_log_level, without_token
+from mcp_trio.proxy.links import (
+    Link,
+    server_info,
+    set_log_level,
+    subscription_of,
+    without_token,
+)
 from mcp_trio.proxy.passing import Passing, is_change
 from mcp_trio.proxy.upstream import answer_for
 from mcp_trio.server.context import Context
@@ -223,17 +229,14 @@ class SessionLink(Link):
     def told(self, notification: Notification) -> None:
         """Pass a notification on: with the call that it must belong to, or by itself."""
         method, params = notification.method, notification.params
+        if subscription_of(params) is not MISSING:
+            return  # it comes by one of ours, which is listened to elsewhere
         calls = self.calls.of_one_owner(lambda _call: True)
         if calls and not is_change(method):
             calls[0].told(method, params)
-        elif not is_change(method) or not self._hears_of_changes():
+        else:
             fitted = None if params is None else fit_params(method, params, self.version)
             self._news.put(method, fitted)
-
-    def _hears_of_changes(self) -> bool:
-        """Whether changes come by subscriptions, and these are not to be passed on as well."""
-        client = self.upstream.current
-        return client is not None and is_modern(client.protocol_version)
 
     async def _tell(self, method: str, params: JSONObject | None) -> None:
         if method not in _EARLY:

@@ -32,11 +32,11 @@ from mcp_trio.proxy.eras import (
     undeclared,
 )
 from mcp_trio.proxy.held import HeldCall, HeldCalls
-from mcp_trio.proxy.links import Link, server_info, set_log_level, without_token
+from mcp_trio.proxy.links import Link, server_info, set_log_level, subscription_of, without_token
 from mcp_trio.proxy.passing import is_change
 from mcp_trio.server.context import Context
 from mcp_trio.server.state import StateKeys
-from mcp_trio.wire.jsonrpc import JSONObject, Notification
+from mcp_trio.wire.jsonrpc import MISSING, JSONObject, Notification
 
 logger = logging.getLogger("mcp_trio")
 
@@ -185,12 +185,11 @@ class SharedLink(Link):
         raise MCPError(INVALID_REQUEST, text)
 
     def told(self, notification: Notification) -> None:
-        method, params = notification.method, notification.params or {}
-        meta = params.get("_meta")
-        if isinstance(meta, dict) and keys.SUBSCRIPTION_ID in meta:
-            self._listens.told(meta[keys.SUBSCRIPTION_ID], method, params)
+        method, params = notification.method, notification.params
+        if (id := subscription_of(params)) is not MISSING:
+            self._listens.told(id, method, params or {})
         elif not is_change(method):
-            self._told_of_a_call(method, notification.params)
+            self._told_of_a_call(method, params)
 
     def _told_of_a_call(self, method: str, params: JSONObject | None) -> None:
         """Pass on what belongs to a call, if it is clear to whose."""
