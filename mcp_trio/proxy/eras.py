@@ -93,24 +93,23 @@ def _capabilities(declared: JSONObject, spoken: str, wanted: str) -> JSONObject:
     }
 
 
-def undeclared(method: str, params: JSONObject, capabilities: JSONObject) -> str | None:
-    """The capability that a question needs and the client has not declared, as a dotted path."""
+def refusal_of(method: str, params: JSONObject, capabilities: JSONObject) -> MCPError | None:
+    """What a server hears that asks what its client has not declared; None for what it may ask."""
     needed = {
-        "elicitation/create": [
-            "elicitation.url" if params.get("mode") == "url" else "elicitation.form"
-        ],
+        "elicitation/create": ["elicitation", f"elicitation.{_mode(params)}"],
         "sampling/createMessage": ["sampling"]
         + ["sampling.tools"] * bool(params.get("tools") or params.get("toolChoice")),
         "roots/list": ["roots"],
     }
-    missing = (path for path in needed.get(method, ()) if not declares(capabilities, path))
-    return next(missing, None)
+    for path in needed.get(method, ()):
+        if not declares(capabilities, path):
+            code = INVALID_PARAMS if "." in path else METHOD_NOT_FOUND
+            return MCPError(code, f"{method}: the client has not declared the capability {path}")
+    return None
 
 
-def refusal_of(method: str, path: str) -> MCPError:
-    """What a legacy server hears that asks its client what that did not declare."""
-    code = METHOD_NOT_FOUND if "." not in path else INVALID_PARAMS
-    return MCPError(code, f"{method}: the client has not declared the capability {path}")
+def _mode(params: JSONObject) -> str:
+    return "url" if params.get("mode") == "url" else "form"
 
 
 # --- Parameters ----------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from mcp_trio.protocol.revisions import is_modern
 from mcp_trio.protocol.types.base import Implementation
 from mcp_trio.proxy.calls import FAILURES, PROGRESS, OpenCall
 from mcp_trio.proxy.changes import SessionChanges
-from mcp_trio.proxy.eras import question_params, refusal_of, undeclared
+from mcp_trio.proxy.eras import question_params, refusal_of
 from mcp_trio.proxy.links import (
     Link,
     server_info,
@@ -179,9 +179,9 @@ class SessionLink(Link):
         method, params = incoming.method, incoming.params
         if method == "ping" and self._session.version is None:
             return {}
-        path = undeclared(method, params, self._session.client_capabilities)
-        if path is not None:
-            raise refusal_of(method, path)
+        refused = refusal_of(method, params, self._session.client_capabilities)
+        if refused is not None:
+            raise refused
         related = self._related()
         answer = await self.ask(method, params, related, partial(_progressed, incoming))
         client = self.upstream.current
@@ -259,9 +259,9 @@ class _Rounds:
     async def answer(self, method: str, params: object) -> JSONObject:
         if not isinstance(params, dict):
             raise BadQuestion(INVALID_REQUEST, f"{method}: params must be an object")
-        path = undeclared(method, params, self._ctx.info.client_capabilities)
-        if path is not None:
-            raise BadQuestion(METHOD_NOT_FOUND, refusal_of(method, path).message)
+        refused = refusal_of(method, params, self._ctx.info.client_capabilities)
+        if refused is not None:
+            raise BadQuestion(refused.code, refused.message)
         return await self._link.ask(method, params, self._ctx.request_id)
 
 

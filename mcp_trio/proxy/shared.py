@@ -29,7 +29,6 @@ from mcp_trio.proxy.eras import (
     question_params,
     refusal_of,
     request_params,
-    undeclared,
 )
 from mcp_trio.proxy.held import HeldCall, HeldCalls
 from mcp_trio.proxy.links import Link, server_info, set_log_level, subscription_of, without_token
@@ -160,10 +159,10 @@ class SharedLink(Link):
         if method not in QUESTIONS:
             raise MCPError(METHOD_NOT_FOUND, f"This client does not know {method!r}.")
         calls = await self._whose(method)
-        missing = [undeclared(method, params, c.info.client_capabilities) for c in calls]
-        call = next((c for c, path in zip(calls, missing, strict=True) if path is None), None)
+        refusals = [refusal_of(method, params, call.info.client_capabilities) for call in calls]
+        call = next((calls[n] for n, refused in enumerate(refusals) if refused is None), None)
         if not isinstance(call, HeldCall):
-            raise refusal_of(method, missing[0] or method)
+            raise refusals[0] or MCPError(INVALID_REQUEST, f"{method} cannot be asked here.")
         meant = question_params(method, without_token(params), call.info.version)
         answer = await call.ask(method, meant)
         client = self.upstream.current
