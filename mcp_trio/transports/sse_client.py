@@ -90,8 +90,8 @@ async def open_sse_at(
             answered with an error in the server's place.
     """
     async with open_private_nursery() as nursery:
-        stream = SSEStream(endpoint, limit, nursery, on_refused)
-        nursery.start_soon(stream.listen)
+        stream = SSEStream(endpoint, limit, on_refused)
+        await nursery.start(stream.run)
         await stream.wait_ready()
         try:
             yield stream
@@ -102,17 +102,12 @@ async def open_sse_at(
 class SSEStream(FrameStream):
     """The client's end of an HTTP+SSE connection, made by `open_sse`."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        limit: int,
-        nursery: trio.Nursery,
-        on_refused: OnRefused | None = None,
-    ) -> None:
+    _nursery: trio.Nursery
+
+    def __init__(self, endpoint: Endpoint, limit: int, on_refused: OnRefused | None = None) -> None:
         self._endpoint = endpoint
         self._target: Endpoint | None = None
         self._limit = limit
-        self._nursery = nursery
         self._on_refused = on_refused
         # Whoever reads takes all that is there at once and never waits with it, so what is in here
         # is what has come since then.
@@ -181,7 +176,18 @@ class SSEStream(FrameStream):
         self._end(None)
         self._nursery.cancel_scope.cancel()
 
-    async def listen(self) -> None:
+    async def run(self, task_status: trio.TaskStatus[None]) -> None:
+        """Have the tasks of the stream, until it is shut. Does not raise.
+
+        They have a nursery of their own, which `shut` can cancel without cancelling whoever holds
+        the stream.
+        """
+        async with trio.open_nursery() as self._nursery:
+            self._nursery.start_soon(self._listen)
+            task_status.started()
+            await trio.sleep_forever()
+
+    async def _listen(self) -> None:
         """Read the event stream to its end. Does not raise: `receive` does."""
         try:
             async with self._endpoint.open("GET", GET_HEADERS) as reply:

@@ -137,6 +137,24 @@ async def test_the_servers_own_stream_is_opened_again_where_it_ended(
     assert pauses == [3, 6, 12]
 
 
+async def test_a_message_that_is_too_long_is_skipped(autojump_clock: MockClock) -> None:
+    """Resumed after the one before it, the stream would bring it again, and again."""
+    changed = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+
+    async def get(seen: Seen) -> httpx.Response:
+        if seen.headers.get("last-event-id") == "1" or len(web.of("GET")) == 1:
+            return Events(b"id: 1\ndata:\n\nid: 2\ndata: " + b"x" * 5000).response()
+        return Events(event(changed)).response()
+
+    web = Web(Legacy(hello, get))
+    async with (
+        web.connect(mode="legacy", line_limit=4000) as client,
+        client.listen(tools=True) as events,
+    ):
+        assert await anext(events) == mcp_trio.ToolsChanged()
+    assert len(web.of("GET")) == 2
+
+
 @pytest.mark.parametrize(("status", "attempts"), [(405, 1), (400, 1), (409, 3), (503, 3)])
 async def test_a_stream_that_is_refused_for_good_is_not_asked_for_again(
     status: int, attempts: int, autojump_clock: MockClock
@@ -352,7 +370,13 @@ async def test_an_expired_session_is_renewed_and_the_request_sent_once_more(
     how: str, autojump_clock: MockClock
 ) -> None:
     """The old session refused it, so it cannot have been done; the caller notices nothing."""
-    server = Legacy(hello)
+    streams: list[Events] = []
+
+    async def get(seen: Seen) -> httpx.Response:
+        streams.append(Events())
+        return streams[-1].response()
+
+    server = Legacy(hello, get)
 
     async def site(seen: Seen) -> httpx.Response:
         response = await server(seen)
@@ -368,6 +392,7 @@ async def test_an_expired_session_is_renewed_and_the_request_sent_once_more(
         answer = await client.call_tool("t", {"n": 1})
         assert answer.content == [mcp_trio.TextContent("hello")]
         await client.call_tool("t")
+        assert [stream.closed.is_set() for stream in streams] == [True, False]
     assert [named(seen)[:2] for seen in web.seen[3:]] == [
         ("tools/call", "session-1"),
         ("initialize", None),

@@ -191,11 +191,27 @@ async def test_other_events_are_skipped(autojump_clock: MockClock) -> None:
         assert await stream.receive() == []
 
 
+async def test_closing_the_stream_does_not_cancel_who_holds_it(autojump_clock: MockClock) -> None:
+    """A client closes the stream that it was given; its user goes on."""
+    old = Old()
+    went_on = False
+    async with httpx.AsyncClient(transport=Web(old)) as http, open_sse(URL, http=http) as stream:
+        async with mcp_trio.open_client(stream, mode="legacy") as client:
+            await client.call_tool("t")
+        assert old.stream.closed.is_set()
+        await trio.sleep(1)
+        went_on = True
+    assert went_on
+
+
 async def test_leaving_closes_the_stream(autojump_clock: MockClock) -> None:
     """That is how the server hears of it."""
     old = Old()
     async with httpx.AsyncClient(transport=Web(old)) as http:
         async with open_sse(URL, http=http) as stream:
-            await stream.send([json.dumps({"jsonrpc": "2.0", "id": 1, "method": "x"}).encode()])
-        await trio.testing.wait_all_tasks_blocked()
+            frame = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "x"}).encode()
+            await stream.send([frame])
         assert old.stream.closed.is_set()
+        with pytest.raises(trio.ClosedResourceError):
+            await stream.send([frame])
+        assert await stream.receive() == []
