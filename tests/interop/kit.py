@@ -6,18 +6,12 @@ the comment beside the value says in what.
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import attrs
-import trio
 
 from mcp_trio import ProtocolError
 from mcp_trio.client.events import Granted
@@ -57,53 +51,16 @@ class Kit:
     grants: Granted | None = EVERYTHING
     #: The end of its URL if it is reached over HTTP.
     path: str | None = None
+    #: The rest of that URL, once it runs.
+    origin: str = ""
 
     def __str__(self) -> str:
         return f"{self.name}-{self.mode}{self.path or ''}"
 
-    @asynccontextmanager
-    async def target(self) -> AsyncIterator[list[str] | str]:
-        """What to open a client on; a server over HTTP runs for the length of the block."""
-        if self.path is None:
-            yield self.argv()
-        else:
-            async with served(self.argv(), sse=self.path == "/sse") as (origin, _):
-                yield origin + self.path
-
-
-@asynccontextmanager
-async def served(
-    argv: list[str], *, sse: bool = False, port: int | None = None
-) -> AsyncIterator[tuple[str, trio.Process]]:
-    """An HTTP server in a process of its own: its origin, once it takes connections."""
-    port = port or free_port()
-    environment = {**os.environ, "PORT": str(port), "TRANSPORT": "sse" if sse else "http"}
-    async with trio.open_nursery() as nursery:
-        start = partial(trio.run_process, env=environment, stdin=subprocess.DEVNULL, check=False)
-        quiet = partial(start, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        process = await nursery.start(quiet, argv)
-        with trio.fail_after(20):
-            while not await _takes_connections(port):  # noqa: ASYNC110 (it is elsewhere)
-                await trio.sleep(0.05)
-        yield f"http://127.0.0.1:{port}", process
-        nursery.cancel_scope.cancel()
-
-
-async def _takes_connections(port: int) -> bool:
-    try:
-        stream = await trio.open_tcp_stream("127.0.0.1", port)
-    except OSError:
-        return False
-    await stream.aclose()
-    return True
-
-
-def free_port() -> int:
-    """A TCP port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    @property
+    def target(self) -> list[str] | str:
+        """What to open a client on."""
+        return self.argv() if self.path is None else self.origin + self.path
 
 
 def _ours() -> list[str]:
@@ -186,9 +143,12 @@ KITS = [
 ]
 
 #: The same over HTTP.
-HTTP_KITS = [
-    attrs.evolve(kit, path="/mcp")
+HTTP_KITS = [attrs.evolve(kit, path="/mcp") for kit in KITS]
+#: The same over HTTP+SSE, which is found by clients of either mode.
+SSE_KITS = [
+    attrs.evolve(kit, path="/sse", mode=mode)
     for kit in KITS
-    if str(kit) != "ts-2.4-legacy"  # it keeps no sessions, and so can neither ask nor tell
+    if kit.mode == "legacy" and kit.name != "ts-2.4"  # which has given that up
+    for mode in ("auto", "legacy")
+    if mode == "legacy" or kit.name == "mcp"
 ]
-SSE_KITS = [attrs.evolve(kit, path="/sse") for kit in KITS if str(kit) == "mcp-legacy"]

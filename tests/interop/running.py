@@ -1,10 +1,12 @@
 """Servers that run by themselves and are reached by a URL, and a way to them that breaks.
 
-All of them are told the port to listen at, so that one can come back where another one was.
+All of them are told the port to listen at, most in the variable PORT, so that one can come back
+where another one was.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import subprocess
@@ -37,12 +39,13 @@ def running(
     argv: Sequence[str],
     port: int,
     *,
-    env: dict[str, str] | None = None,
     stderr: IO[bytes] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A server that listens at a port by the time the block begins, and is killed at its end."""
+    environment = {**os.environ, "PORT": str(port)}
+    nothing = subprocess.DEVNULL
     with subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr, env=env
+        argv, stdin=nothing, stdout=nothing, stderr=stderr, env=environment
     ) as process:
         try:
             deadline = time.monotonic() + STARTING_TIME
@@ -63,16 +66,36 @@ def _listens(port: int) -> bool:
     return True
 
 
+@asynccontextmanager
+async def served(
+    argv: Sequence[str], *, port: int | None = None, **environment: str
+) -> AsyncIterator[tuple[str, trio.Process]]:
+    """An HTTP server in a process of its own: its origin, once it takes connections."""
+    port = port or free_port()
+    environment = {**os.environ, "PORT": str(port), **environment}
+    async with trio.open_nursery() as nursery:
+        start = partial(trio.run_process, env=environment, stdin=subprocess.DEVNULL, check=False)
+        quiet = partial(start, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process: trio.Process = await nursery.start(quiet, argv)
+        with trio.fail_after(STARTING_TIME):
+            while not _listens(port):
+                assert process.poll() is None, f"{argv} ended with {process.returncode}"
+                await trio.sleep(0.02)
+        yield f"http://{LOCALHOST}:{port}", process
+        nursery.cancel_scope.cancel()
+
+
 class CuttingProxy:
     """Carries TCP connections to a port, until they are cut.
 
     Attributes:
-        port: Where to connect to.
+        port, origin: Where to connect to.
         cuts: How often a connection was cut.
     """
 
     def __init__(self, target: int, cut_after: Sequence[bytes]) -> None:
         self.port = 0
+        self.origin = ""
         self.cuts = 0
         self._target = target
         self._cut_after = list(cut_after)
@@ -138,5 +161,6 @@ async def cutting_proxy(target: int, *cut_after: bytes) -> AsyncIterator[Cutting
         serve = partial(trio.serve_tcp, proxy.carry, 0, host=LOCALHOST)
         listeners: list[trio.SocketListener] = await nursery.start(serve)
         proxy.port = listeners[0].socket.getsockname()[1]
+        proxy.origin = f"http://{LOCALHOST}:{proxy.port}"
         yield proxy
         nursery.cancel_scope.cancel()

@@ -120,10 +120,9 @@ def run(
 @contextmanager
 def started(foreign: Foreign, server: list[str], port: int) -> Iterator[tuple[str, IO[bytes]]]:
     """The URL of a server that listens at a port, and what it writes to stderr."""
-    environment = {**os.environ, "PORT": str(port)}
     with (
         tempfile.TemporaryFile() as errors,
-        running(server, port, env=environment, stderr=errors),
+        running(server, port, stderr=errors),
     ):
         yield f"http://127.0.0.1:{port}{foreign.path}", errors
 

@@ -6,7 +6,6 @@ What they make of it is theirs; that they can come back, and find everything, is
 from __future__ import annotations
 
 import json
-import os
 import sys
 from functools import partial
 from typing import Any
@@ -41,11 +40,9 @@ MODERN = [foreign for foreign in OVER_HTTP if foreign.modern]
 async def run_cut(foreign: Foreign, steps: list[JSON], cut_after: bytes) -> list[JSON]:
     """The outcomes of steps with a connection that is cut once, after this was sent."""
     port = free_port()
-    environment = {**os.environ, "PORT": str(port)}
-    with running([sys.executable, str(SERVER)], port, env=environment):
+    with running([sys.executable, str(SERVER)], port):
         async with cutting_proxy(port, cut_after) as proxy:
-            url = f"http://127.0.0.1:{proxy.port}/mcp"
-            work = partial(run, foreign, url, steps)
+            work = partial(run, foreign, f"{proxy.origin}/mcp", steps)
             report, _ = await trio.to_thread.run_sync(work)
             assert proxy.cuts
     outcomes: list[JSON] = report["outcomes"]

@@ -6,8 +6,7 @@ cut, sessions expire, and servers die and come back.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import pytest
@@ -24,7 +23,8 @@ from mcp_trio import (
 )
 from mcp_trio.client.events import Event
 from tests import peers
-from tests.interop.kit import HTTP_KITS, TODAY, Kit, free_port, served
+from tests.interop.kit import HTTP_KITS, TODAY, Kit
+from tests.interop.running import CuttingProxy, cutting_proxy, free_port, served
 from tests.interop.test_servers import check_stopped, say, text_of
 
 pytestmark = [
@@ -36,51 +36,6 @@ KITS = {str(kit): kit for kit in HTTP_KITS}
 
 def kits(*names: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("kit", [KITS[name] for name in names], ids=str)
-
-
-class Proxy:
-    """A TCP proxy whose connections a test can cut, and whose new ones it can refuse."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._streams: set[trio.SocketStream] = set()
-        self.origin = ""
-        self.refuses = False
-
-    async def cut(self) -> None:
-        for stream in list(self._streams):
-            await trio.aclose_forcefully(stream)
-
-    async def serve(self, near: trio.SocketStream) -> None:
-        if self.refuses:
-            return await near.aclose()
-        far = await trio.open_tcp_stream("127.0.0.1", self._port)
-        self._streams |= {near, far}
-        try:
-            async with near, far, trio.open_nursery() as nursery:
-                nursery.start_soon(self._copy, near, far)
-                await self._copy(far, near)
-                nursery.cancel_scope.cancel()
-        finally:
-            self._streams -= {near, far}
-
-    async def _copy(self, source: trio.SocketStream, sink: trio.SocketStream) -> None:
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            async for data in source:
-                await sink.send_all(data)
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            await sink.send_eof()
-
-
-@asynccontextmanager
-async def proxied(origin: str) -> AsyncIterator[Proxy]:
-    proxy = Proxy(int(origin.rpartition(":")[2]))
-    async with trio.open_nursery() as nursery:
-        serve = partial(trio.serve_tcp, proxy.serve, 0, host="127.0.0.1")
-        listeners = await nursery.start(serve)
-        proxy.origin = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
-        yield proxy
-        nursery.cancel_scope.cancel()
 
 
 # The reference server
@@ -137,16 +92,16 @@ async def test_a_call_survives_a_cut_connection(kit: Kit) -> None:
     with trio.fail_after(30):
         async with (
             served(kit.argv()) as (origin, _),
-            proxied(origin) as proxy,
+            cutting_proxy(int(origin.rpartition(":")[2])) as proxy,
             open_client(f"{proxy.origin}/mcp", mode="legacy", on_elicit=cut_and_answer(proxy)) as c,
         ):
             assert await say(c, "greet") == "Hello, Ada!"
             assert await say(c, "add", a=1, b=2) == "3"
 
 
-def cut_and_answer(proxy: Proxy) -> Callable[[object], Awaitable[dict[str, str]]]:
+def cut_and_answer(proxy: CuttingProxy) -> Callable[[object], Awaitable[dict[str, str]]]:
     async def on_elicit(question: object) -> dict[str, str]:
-        await proxy.cut()
+        proxy.cut()
         await trio.sleep(0.5)
         return {"name": "Ada"}
 
@@ -170,7 +125,7 @@ async def test_a_call_of_the_reference_server_survives_a_cut_connection() -> Non
     with trio.fail_after(30):
         async with (
             served(argv) as (origin, _),
-            proxied(origin) as proxy,
+            cutting_proxy(int(origin.rpartition(":")[2])) as proxy,
             open_client(f"{proxy.origin}/mcp") as client,
             trio.open_nursery() as nursery,
         ):
@@ -178,10 +133,8 @@ async def test_a_call_of_the_reference_server_survives_a_cut_connection() -> Non
             arguments = {"duration": 2, "steps": 4}
             nursery.start_soon(partial(operation, arguments, on_progress=progressed))
             await began.wait()
-            proxy.refuses = True
-            await proxy.cut()
-            await trio.sleep(2.2)
-            proxy.refuses = False
+            with proxy.severed():
+                await trio.sleep(2.2)
     assert progress == [1, 2, 3, 4]
 
 
@@ -191,14 +144,14 @@ async def test_a_modern_call_does_not_survive_a_cut_connection(kit: Kit) -> None
     with trio.fail_after(30):
         async with (
             served(kit.argv()) as (origin, _),
-            proxied(origin) as proxy,
+            cutting_proxy(int(origin.rpartition(":")[2])) as proxy,
             open_client(f"{proxy.origin}/mcp") as client,
         ):
             waiting = trio.Event()
 
             async def cut() -> None:
                 await waiting.wait()
-                await proxy.cut()
+                proxy.cut()
 
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(cut)
@@ -213,13 +166,13 @@ async def test_listening_survives_a_cut_connection(kit: Kit) -> None:
     with trio.fail_after(30):
         async with (
             served(kit.argv()) as (origin, _),
-            proxied(origin) as proxy,
+            cutting_proxy(int(origin.rpartition(":")[2])) as proxy,
             open_client(f"{proxy.origin}/mcp", mode=kit.mode) as client,
             client.listen(uris=[TODAY]) as events,
         ):
             await say(client, "touch", uri=TODAY)
             assert await anext(events) == ResourceUpdated(TODAY)
-            await proxy.cut()
+            proxy.cut()
             await trio.sleep(1)
             await say(client, "touch", uri=TODAY)
             assert await anext(events) == ResourceUpdated(TODAY)

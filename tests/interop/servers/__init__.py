@@ -9,7 +9,7 @@ Each of them offers, under the same names, as far as its library can:
     completion of the prompt's `language` and of the template's `name`
 
 Each runs over standard input and output or, if there is a variable PORT, over HTTP: /mcp is
-Streamable HTTP and /sse HTTP+SSE, which in some is there instead, if TRANSPORT is "sse".
+Streamable HTTP, whose streams can be resumed, and /sse is HTTP+SSE, where the library has that.
 
 `steps` takes a `pause`, in seconds, after each of its steps. `wait` reports progress once and then
 waits to be cancelled; `cancelled` says how often that has happened, so that a test can see

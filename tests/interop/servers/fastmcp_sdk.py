@@ -3,8 +3,10 @@
 import os
 
 import anyio
+import uvicorn
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError
+from fastmcp.server.event_store import EventStore
 from mcp.types import (
     Completion,
     CreateMessageRequest,
@@ -168,8 +170,14 @@ async def complete(ref, argument, context):  # type: ignore[no-untyped-def]  # a
     return Completion(values=values)
 
 
+def serve_http(port: int) -> None:
+    app = server.http_app(event_store=EventStore(), retry_interval=100)
+    app.router.routes.extend(server.http_app("/sse", transport="sse").routes)
+    uvicorn.run(app, port=port, log_level="warning")
+
+
 if __name__ == "__main__":
     if port := os.environ.get("PORT"):
-        server.run(transport="http", port=int(port), show_banner=False, log_level="WARNING")
+        serve_http(int(port))
     else:
         server.run(show_banner=False)

@@ -4,6 +4,7 @@ import os
 from typing import Annotated
 
 import anyio
+import uvicorn
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context, Elicit, ListRoots, Resolve, Sample
 from mcp.server.streamable_http import EventMessage, EventStore
@@ -196,11 +197,17 @@ class Events(EventStore):
         return stream
 
 
+def serve_http(port: int) -> None:
+    idle = float(os.environ.get("SESSION_IDLE", "1800"))
+    app = server.streamable_http_app(
+        event_store=Events(), retry_interval=100, session_idle_timeout=idle
+    )
+    app.router.routes.extend(server.sse_app().routes)
+    uvicorn.run(app, port=port, log_level="warning")
+
+
 if __name__ == "__main__":
     if port := os.environ.get("PORT"):
-        if os.environ.get("TRANSPORT") == "sse":
-            server.run("sse", port=int(port))
-        else:
-            server.run("streamable-http", port=int(port), event_store=Events(), retry_interval=100)
+        serve_http(int(port))
     else:
         server.run("stdio")

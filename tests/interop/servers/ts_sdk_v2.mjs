@@ -1,11 +1,13 @@
 // The common server, written with npm's @modelcontextprotocol/server (2.x), both eras.
 import {
-  McpServer, ResourceTemplate, acceptedContent, completable, createMcpHandler, inputRequired,
-  inputResponse,
+  McpServer, ResourceTemplate, WebStandardStreamableHTTPServerTransport, acceptedContent,
+  completable, createMcpHandler, inputRequired, inputResponse, isLegacyRequest,
 } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
+import { getRequestListener } from "@hono/node-server";
+import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
-import { Readable } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 
 const LANGUAGES = ["python", "perl", "rust"];
@@ -23,7 +25,7 @@ function progress(ctx, params) {
   return ctx.mcpReq.notify({ method: "notifications/progress", params: { progressToken, ...params } });
 }
 
-const kit = () => {
+const make = ({ era }) => {
   const server = new McpServer(
     { name: "kit", version: "1.0", title: "Kit" },
     {
@@ -39,9 +41,11 @@ const kit = () => {
     { title: "Add", outputSchema: z.object({ result: z.number() }) });
   tool("echo", { text: z.string() }, async (args) => text(args.text));
   tool("big", { size: z.number().int() }, async ({ size }) => text("x".repeat(size)));
-  tool("steps", { count: z.number().int() }, async ({ count }, ctx) => {
+  const stepping = { count: z.number().int(), pause: z.number().default(0) };
+  tool("steps", stepping, async ({ count, pause }, ctx) => {
     for (let number = 1; number <= count; number++) {
       await progress(ctx, { progress: number, total: count, message: `step ${number}` });
+      await sleep(pause * 1000);
     }
     return text(`${count} steps`);
   });
@@ -81,14 +85,14 @@ const kit = () => {
     return text(args.level);
   });
   tool("touch", { uri: z.string() }, async ({ uri }) => {
-    if (http) http.notify.resourceUpdated(uri);
+    if (http && era === "modern") http.notify.resourceUpdated(uri);
     else await server.server.sendResourceUpdated({ uri });
     return text(uri);
   });
   tool("grow", { name: z.string() }, async ({ name }) => {
-    grown.push(name);
+    if (http) grown.push(name);
     tool(name, {}, async () => text(name));
-    http?.notify.toolsChanged();
+    if (http && era === "modern") http.notify.toolsChanged();
     return text(name);
   });
   for (const name of grown) tool(name, {}, async () => text(name));
@@ -116,26 +120,40 @@ const kit = () => {
   return server;
 };
 
-// Over HTTP each request has a server of its own.
-const http = process.env.PORT && createMcpHandler(kit);
+// Over HTTP, modern requests each have a server of their own, and legacy clients one for a session.
+const http = process.env.PORT && createMcpHandler(make, { legacy: "reject" });
 const grown = [];
+const sessions = new Map();
 
-async function serve(req, res) {
-  const gone = new AbortController();
-  res.on("close", () => gone.abort());
-  const request = new Request(`http://${req.headers.host}${req.url}`, {
-    method: req.method,
-    headers: req.headers,
-    body: req.method === "POST" ? Readable.toWeb(req) : undefined,
-    duplex: "half",
-    signal: gone.signal,
-  });
-  const answer = await http.fetch(request);
-  res.writeHead(answer.status, Object.fromEntries(answer.headers));
-  res.flushHeaders();
-  for await (const piece of answer.body ?? []) res.write(piece);
-  res.end();
+class Events {
+  stored = [];
+  async storeEvent(stream, message) { return String(this.stored.push({ stream, message })); }
+  async replayEventsAfter(last, { send }) {
+    const { stream } = this.stored[Number(last) - 1];
+    for (const [index, event] of this.stored.entries()) {
+      const isNext = index >= Number(last) && event.stream === stream;
+      if (isNext && Object.keys(event.message).length) await send(String(index + 1), event.message);
+    }
+    return stream;
+  }
 }
 
-if (http) createServer(serve).listen(process.env.PORT, "127.0.0.1");
-else serveStdio(kit);
+async function answer(request) {
+  if (!(await isLegacyRequest(request))) return http.fetch(request);
+  const id = request.headers.get("mcp-session-id");
+  let transport = sessions.get(id);
+  if (id && !transport) return new Response(null, { status: 404 });
+  if (!transport) {
+    transport = new WebStandardStreamableHTTPServerTransport({
+      sessionIdGenerator: randomUUID,
+      onsessioninitialized: (made) => { sessions.set(made, transport); },
+      eventStore: new Events(),
+      retryInterval: 100,
+    });
+    await make({ era: "legacy" }).connect(transport);
+  }
+  return transport.handleRequest(request);
+}
+
+if (http) createServer(getRequestListener(answer)).listen(process.env.PORT, "127.0.0.1");
+else serveStdio(make);
