@@ -260,3 +260,38 @@ def test_tls_connections_are_closed_wherever_it_is_cancelled() -> None:
 
     steps = exhaustive_cancellation(scenario, real_clock=True)
     print(f"{steps} task steps tried")
+
+
+def everything_server() -> mcp_trio.Server:
+    server = mcp_trio.Server("exhausted")
+
+    @server.tool()
+    async def greet(ctx: mcp_trio.Context) -> str:
+        await ctx.report_progress(1)
+        answer = await ctx.elicit("name", "Your name?", {"name": str})
+        assert answer.content is not None
+        return f"Hello, {answer.content['name']}!"
+
+    return server
+
+
+@pytest.mark.parametrize("mode", ["modern", "legacy"])
+def test_nothing_is_left_of_client_and_server(mode: str) -> None:
+    """Both ends over TCP: connect, ask, stream, listen and close."""
+
+    async def scenario() -> None:
+        server = everything_server()
+        async with trio.open_nursery() as nursery:
+            listeners = await nursery.start(partial(server.serve_http, 0, grace=0))
+            url = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}/mcp"
+            options: dict[str, Any] = {"mode": mode, "on_elicit": lambda question: {"name": "Ada"}}
+            async with mcp_trio.open_client(url, **options) as client:
+                async with client.listen(tools=True) as events:
+                    server.add_tool(lambda: "new", name="new")
+                    assert await anext(events) == mcp_trio.ToolsChanged()
+                answer = await client.call_tool("greet", on_progress=lambda p: None)
+                assert answer.content == [mcp_trio.TextContent("Hello, Ada!")]
+            nursery.cancel_scope.cancel()
+
+    steps = exhaustive_cancellation(scenario, real_clock=True)
+    print(f"{steps} task steps tried")
