@@ -18,6 +18,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeAlias
+from urllib.request import getproxies
 
 import attrs
 import httpx
@@ -25,6 +26,7 @@ import trio
 
 from mcp_trio.exceptions import AuthorizationRequired, TransportError
 from mcp_trio.transports.http_packing import PACKINGS, BadPacking, Unpacker
+from mcp_trio.transports.http_pool import PooledTransport
 from mcp_trio.wire.jsonrpc import ErrorResponse, decode
 
 #: Seconds for each of: getting a free connection, connecting, and sending.
@@ -216,17 +218,29 @@ async def open_endpoint(
     if http is not None:
         yield Endpoint(http, url, headers or {}, send_timeout)
         return
-    # No bound on connections: calls that wait for an answer would starve the answers that they wait
-    # for. How many there are is how many calls the user makes at once.
-    limits = httpx.Limits(
-        max_connections=None, max_keepalive_connections=MOST_IDLE, keepalive_expiry=KEEP_IDLE
+    own = httpx.AsyncClient(
+        transport=_own_transport(url), limits=_LIMITS, headers={"User-Agent": "mcp-trio"}
     )
-    own = httpx.AsyncClient(limits=limits, headers={"User-Agent": "mcp-trio"})
     try:
         yield Endpoint(own, url, headers or {}, send_timeout)
     finally:
         with trio.CancelScope(deadline=trio.current_time() + CLOSE_TIME, shield=True):
             await own.aclose()
+
+
+# No bound on connections: calls that wait for an answer would starve the answers that they wait
+# for. How many there are is how many calls the user makes at once.
+_LIMITS: Final = httpx.Limits(
+    max_connections=None, max_keepalive_connections=MOST_IDLE, keepalive_expiry=KEEP_IDLE
+)
+
+
+def _own_transport(url: str) -> PooledTransport | None:
+    """Ours, or None for httpx's, which knows proxies, where the environment names some."""
+    if getproxies().keys() & {"http", "https", "all"}:
+        return None
+    ssl_context = httpx.create_ssl_context() if httpx.URL(url).scheme == "https" else None
+    return PooledTransport(ssl_context, _LIMITS)
 
 
 def _check(url: str, headers: Mapping[str, str]) -> None:
@@ -292,7 +306,6 @@ class Reply:
     Attributes:
         status: The status code.
         media_type: The content type in lower case and without parameters; "" if there is none.
-        name: Status and URL, as errors show them.
     """
 
     def __init__(self, response: httpx.Response) -> None:
@@ -302,10 +315,14 @@ class Reply:
         self.media_type: str = (
             response.headers.get("content-type", "").partition(";")[0].strip().lower()
         )
+
+    @property
+    def name(self) -> str:
+        """Status and URL, as errors show them."""
         # The phrase that the server sent may say anything, at any length.
         phrase = httpx.codes.get_reason_phrase(self.status)
         status = f"HTTP {self.status} {phrase}".rstrip()
-        self.name = f"{status} from {shown(response.url)}"
+        return f"{status} from {shown(self._response.url)}"
 
     @property
     def ok(self) -> bool:
