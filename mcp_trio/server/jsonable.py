@@ -30,8 +30,16 @@ def to_json(value: Any) -> Any:
     """A value as ``dict``, ``list``, ``str``, ``int``, ``float``, ``bool`` and ``None``.
 
     Objects become objects of their fields, sets become lists in a fixed order, bytes become base64.
-    Raises `NotJSONError` for NaN, infinities and types that are unknown here.
+    Raises `NotJSONError` for NaN, infinities, types that are unknown here and values that are
+    nested too deeply, or in themselves.
     """
+    try:
+        return _json(value)
+    except RecursionError:
+        raise NotJSONError("it is nested too deeply") from None
+
+
+def _json(value: Any) -> Any:
     kind = value.__class__
     if kind in PLAIN:
         return value
@@ -49,7 +57,7 @@ def _items(values: Any) -> list[Any]:
     written: list[Any] = []
     try:
         for item in values:
-            written.append(to_json(item))
+            written.append(_json(item))
     except NotJSONError as error:
         error.path = (len(written), *error.path)
         raise
@@ -61,7 +69,7 @@ def _members(mapping: Mapping[Any, Any]) -> dict[str, Any]:
     for key, value in mapping.items():
         name = key if type(key) is str else _key(key)
         try:
-            written[name] = to_json(value)
+            written[name] = _json(value)
         except NotJSONError as error:
             error.path = (name, *error.path)
             raise
@@ -69,7 +77,7 @@ def _members(mapping: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _key(key: Any) -> str:
-    name = to_json(key)
+    name = _json(key)
     if type(name) is int:
         return str(name)
     if type(name) is not str:

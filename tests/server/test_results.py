@@ -21,7 +21,7 @@ from mcp_trio.protocol.types.content import (
 from mcp_trio.protocol.types.prompts import GetPromptResult, PromptMessage
 from mcp_trio.protocol.types.resources import ReadResourceResult
 from mcp_trio.protocol.types.tools import CallToolResult
-from mcp_trio.server.jsonable import NotJSONError
+from mcp_trio.server.jsonable import NotJSONError, to_json
 from mcp_trio.server.media import Audio, Image
 from mcp_trio.server.outputs import Output, output_of, raw_output
 from mcp_trio.server.results import (
@@ -294,3 +294,15 @@ def test_media_know_what_they_are() -> None:
     assert "89PNG" not in repr(Image(PNG))
     with pytest.raises(ValueError, match="Image: these bytes do not tell what they are"):
         Image(b"?")
+
+
+def test_values_that_hold_themselves_are_refused() -> None:
+    """What is nested too deeply, or in itself, is an error of that result and no crash."""
+    loop: list[object] = []
+    loop.append(loop)
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    for value in (loop, deep, {"a": loop}):
+        with pytest.raises(NotJSONError, match="nested too deeply"):
+            to_json(value)
