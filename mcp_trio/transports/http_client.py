@@ -30,16 +30,11 @@ from mcp_trio.exceptions import TransportError
 from mcp_trio.outbox import Outbox
 from mcp_trio.peer import Closed, Handler, Peer
 from mcp_trio.protocol.errors import HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION
-from mcp_trio.transports.http_endpoint import (
-    CLOSE_TIME,
-    SEND_TIMEOUT,
-    Endpoint,
-    Refusal,
-    open_endpoint,
-)
+from mcp_trio.transports.http_endpoint import SEND_TIMEOUT, Endpoint, open_endpoint
 from mcp_trio.transports.http_legacy import Sessions
 from mcp_trio.transports.http_mirroring import Mirroring, modern_version
-from mcp_trio.transports.http_replies import POST_HEADERS, Cursor, PendingRequest, too_long
+from mcp_trio.transports.http_pending import POST_HEADERS, Cursor, PendingRequest, too_long
+from mcp_trio.transports.http_reply import CLOSE_TIME, Refusal
 from mcp_trio.transports.sse_client import SSEStream, open_sse_at
 from mcp_trio.wire.jsonrpc import (
     ErrorResponse,

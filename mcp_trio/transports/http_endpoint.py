@@ -8,38 +8,28 @@ protocol asks for, or what common sense does where a stranger's server answers:
   the user's own httpx client has do not count.
 - A redirect is followed within the same origin and where it keeps the method and the body (307 and
   308). What we send is for this server and no other.
-- What went wrong is a `TransportError` that names the URL and the status and shows the beginning of
-  the body, or the title of an error page, but never a query string, a header of ours, or an echo
-  of either.
-- A body is read up to a limit, which counts what it unpacks to.
+
+What comes back is a `Reply`.
 """
 
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
 from urllib.request import getproxies
 
-import attrs
 import httpx
 import trio
 
-from mcp_trio.exceptions import AuthorizationRequired, TransportError
-from mcp_trio.transports.http_packing import PACKINGS, BadPacking, Unpacker
+from mcp_trio.exceptions import TransportError
+from mcp_trio.transports.http_packing import PACKINGS
 from mcp_trio.transports.http_pool import PooledTransport
-from mcp_trio.wire.jsonrpc import ErrorResponse, decode
+from mcp_trio.transports.http_reply import CLOSE_TIME, Refusal, Reply, shown
 
 #: Seconds for each of: getting a free connection, connecting, and sending.
 SEND_TIMEOUT: Final = 60.0
 #: Redirects that are followed for one request.
 MOST_REDIRECTS: Final = 5
-#: Bytes that are read of the answer to a request that was refused, and the seconds for that.
-REFUSAL_LIMIT: Final = 64 * 1024
-REFUSAL_TIME: Final = 10.0
-#: Characters of a body that an error shows.
-EXCERPT: Final = 200
-#: Seconds for letting go of a connection.
-CLOSE_TIME: Final = 1.0
 #: Seconds that an idle connection is kept. Common servers close theirs after 5, and a request that
 #: meets the closing fails.
 KEEP_IDLE: Final = 4.0
@@ -50,23 +40,10 @@ MOST_IDLE: Final = 20
 _Headers: TypeAlias = list[tuple[bytes, bytes]]
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t -~]*")
-_TITLE = re.compile(rb"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
 
 
 class Unreachable(TransportError):
     """Nobody is there to connect to."""
-
-
-@attrs.frozen
-class Refusal:
-    """A request that was answered by a status other than 2xx.
-
-    `error` says so as an exception; `answer` is the JSON-RPC error in the body, if it holds one.
-    """
-
-    status: int
-    error: TransportError
-    answer: ErrorResponse | None = None
 
 
 class Endpoint:
@@ -300,181 +277,6 @@ class _Once:
         return self._pieces.pop()
 
 
-class Reply:
-    """The answer to a request: its head, and its body as it comes.
-
-    Attributes:
-        status: The status code.
-        media_type: The content type in lower case and without parameters; "" if there is none.
-    """
-
-    def __init__(self, response: httpx.Response) -> None:
-        self._response = response
-        self._stopping: trio.CancelScope | None = None
-        self.status: int = response.status_code
-        self.media_type: str = (
-            response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        )
-
-    @property
-    def name(self) -> str:
-        """Status and URL, as errors show them."""
-        # The phrase that the server sent may say anything, at any length.
-        phrase = httpx.codes.get_reason_phrase(self.status)
-        status = f"HTTP {self.status} {phrase}".rstrip()
-        return f"{status} from {shown(self._response.url)}"
-
-    @property
-    def ok(self) -> bool:
-        """True for a status of the 200s."""
-        return self.status // 100 == 2
-
-    @property
-    def is_stream(self) -> bool:
-        """True for a body of server-sent events."""
-        return self.media_type == "text/event-stream"
-
-    def header(self, name: str) -> str | None:
-        """The value of a header, None if there is none."""
-        value: str | None = self._response.headers.get(name)
-        return value
-
-    async def pour(self, sink: Callable[[bytes], object]) -> None:
-        """Hand over the body, piece by piece as it comes, to its end or until `stop`.
-
-        What `sink` raises leaves this, after the connection has been let go.
-
-        Raises:
-            TransportError: The body ended before it was complete, or cannot be unpacked.
-        """
-        failure: Exception | None = None
-        # The pieces come out of a chain of generators which only an exception from its innermost
-        # end takes down in order, so leaving the loop in its middle would leave them lying about.
-        with trio.CancelScope() as self._stopping:
-            try:
-                unpacker, pieces = self._body()
-                async for packed in pieces:
-                    try:
-                        for piece in unpacker.feed(packed) if failure is None else ():
-                            sink(piece)
-                    except Exception as exc:
-                        failure = exc
-                        self.stop()
-                unpacker.end()
-            except BadPacking as error:
-                failure = failure or error
-            except httpx.TransportError as error:
-                if failure is None:
-                    why = str(error) or type(error).__name__
-                    raise TransportError(f"{self.name}: the body broke off: {why}") from error
-        if isinstance(failure, BadPacking):
-            raise TransportError(f"{self.name}: {failure}", self.status) from failure
-        if failure is not None:
-            raise failure
-
-    def _body(self) -> tuple[Unpacker, AsyncIterator[bytes]]:
-        if self._response.is_stream_consumed:  # a hook of the user has read it, and unpacked it
-            return Unpacker(None), self._response.aiter_bytes()
-        return Unpacker(self.header("content-encoding")), self._response.aiter_raw()
-
-    def stop(self, after: float = 0) -> None:
-        """Let `pour` come to its end, though the body has not, in so many seconds."""
-        if self._stopping is None:
-            raise RuntimeError("nothing is being read")
-        self._stopping.deadline = trio.current_time() + after
-        if not after:
-            self._stopping.cancel()
-
-    async def read(self, limit: int) -> bytes:
-        """The whole body.
-
-        Raises:
-            TransportError: It is longer than `limit` bytes, or broke off.
-        """
-        body = bytearray()
-
-        def take(piece: bytes) -> None:
-            if len(body) + len(piece) > limit:
-                raise TransportError(f"{self.name}: the body is longer than {limit} bytes")
-            body.extend(piece)
-
-        await self.pour(take)
-        return bytes(body)
-
-    async def skim(self) -> bytes:
-        """The beginning of the body, in bounded time: enough to see what it is about."""
-        body = bytearray()
-
-        def take(piece: bytes) -> None:
-            body.extend(piece[: REFUSAL_LIMIT - len(body)])
-            if len(body) >= REFUSAL_LIMIT:
-                self.stop()
-
-        with trio.move_on_after(REFUSAL_TIME):
-            with suppress(TransportError):  # the status says more
-                await self.pour(take)
-        return bytes(body)
-
-    async def drain(self) -> None:
-        """Read what should not be there, if it is little: the connection can then be used again."""
-        if not self.is_stream:
-            with trio.move_on_after(CLOSE_TIME):
-                await self.skim()
-
-    async def refusal(self) -> Refusal:
-        """Why a request was refused."""
-        body = await self.skim()
-        answer = decode(body) if body else None
-        if isinstance(answer, ErrorResponse):
-            error = self.error(problem=answer.error.message)
-            return Refusal(self.status, error, answer)
-        return Refusal(self.status, self.error(body))
-
-    def error(self, body: bytes = b"", *, problem: str = "") -> TransportError:
-        """The exception for this reply: it is a refusal, or its body is not what it should be."""
-        shows = ": ".join(filter(None, [problem, _excerpt(body, self.media_type)]))
-        shows = self._without_secrets(shows)[: 2 * EXCERPT]
-        reason = f"{self.name}: {shows}" if shows else self.name
-        if self.status in (401, 403):
-            challenge = self.header("www-authenticate") or ""
-            return AuthorizationRequired(reason, self.status, challenge)
-        return TransportError(reason, self.status)
-
-    def _without_secrets(self, text: str) -> str:
-        """A text of the server, which may repeat what we sent, without that."""
-        request = self._response.request
-        secrets = {value for name, value in request.headers.items() if name not in _PUBLIC}
-        secrets |= {word for value in secrets for word in value.split()}
-        secrets |= {value for _, value in request.url.params.multi_items()}
-        secrets |= {request.url.password, request.url.query.decode("ascii", "replace")}
-        for secret in sorted(secrets, key=len, reverse=True):
-            if len(secret) >= 4:
-                text = text.replace(secret, "***")
-        return text
-
-
-#: Headers of a request that hold nothing private; any other may be the user's.
-_PUBLIC: Final = frozenset(
-    {
-        "accept",
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "content-type",
-        "host",
-        "mcp-method",
-        "mcp-name",
-        "mcp-protocol-version",
-        "user-agent",
-    }
-)
-
-
-def shown(url: httpx.URL) -> str:
-    """A URL without what may be secret in it: the query and the password."""
-    return str(url.copy_with(userinfo=b"", query=None, fragment=None))
-
-
 def same_origin(one: httpx.URL, other: httpx.URL) -> bool:
     """Whether two URLs have the scheme, the host and the port in common."""
     return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
@@ -501,13 +303,6 @@ def _redirected(response: httpx.Response, url: httpx.URL) -> httpx.URL:
             status,
         )
     return target.copy_with(fragment=None)
-
-
-def _excerpt(body: bytes, media_type: str) -> str:
-    if title := _TITLE.search(body) if "html" in media_type else None:
-        body = title[1]
-    text = body[: 8 * EXCERPT].decode(errors="replace")
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 async def _close(response: httpx.Response) -> None:

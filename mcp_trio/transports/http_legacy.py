@@ -22,8 +22,8 @@ import trio
 from mcp_trio.exceptions import TransportError
 from mcp_trio.peer import Peer
 from mcp_trio.protocol.errors import METHOD_NOT_FOUND
-from mcp_trio.transports.http_endpoint import Endpoint, Refusal, Reply, Unreachable
-from mcp_trio.transports.http_replies import (
+from mcp_trio.transports.http_endpoint import Endpoint, Unreachable
+from mcp_trio.transports.http_pending import (
     GET_HEADERS,
     POST_HEADERS,
     Cursor,
@@ -31,6 +31,7 @@ from mcp_trio.transports.http_replies import (
     PendingRequest,
     too_long,
 )
+from mcp_trio.transports.http_reply import Refusal, Reply
 from mcp_trio.wire.http_headers import PROTOCOL_VERSION, SESSION_ID
 from mcp_trio.wire.jsonrpc import (
     ErrorResponse,

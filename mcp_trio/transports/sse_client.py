@@ -24,12 +24,11 @@ from mcp_trio.protocol.errors import INTERNAL_ERROR
 from mcp_trio.transports.http_endpoint import (
     SEND_TIMEOUT,
     Endpoint,
-    Reply,
     open_endpoint,
     same_origin,
-    shown,
 )
-from mcp_trio.transports.http_replies import GET_HEADERS, POST_HEADERS
+from mcp_trio.transports.http_pending import GET_HEADERS, POST_HEADERS
+from mcp_trio.transports.http_reply import Reply, shown
 from mcp_trio.wire.jsonrpc import (
     ErrorObject,
     ErrorResponse,

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 import mcp_trio
-from mcp_trio.transports.http_endpoint import Endpoint, Unreachable, open_endpoint, shown
+from mcp_trio.transports.http_endpoint import Endpoint, Unreachable, open_endpoint
 from mcp_trio.transports.http_packing import PIECE, BadPacking, Unpacker
+from mcp_trio.transports.http_reply import shown
 from tests.transports.web import Events, Seen, Web, modern, result, text
 
 Handler = Callable[[trio.SocketStream], Awaitable[object]]

@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from mcp_trio.exceptions import TransportError
-from mcp_trio.transports.http_endpoint import Refusal, Reply
+from mcp_trio.transports.http_reply import Refusal, Reply
 from mcp_trio.wire.http_headers import LAST_EVENT_ID
 from mcp_trio.wire.jsonrpc import (
     Batch,
