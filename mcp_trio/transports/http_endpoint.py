@@ -23,7 +23,7 @@ import trio
 
 from mcp_trio.exceptions import TransportError
 from mcp_trio.transports.http_packing import PACKINGS
-from mcp_trio.transports.http_pool import PooledTransport
+from mcp_trio.transports.http_pool import Pool
 from mcp_trio.transports.http_reply import CLOSE_TIME, Refusal, Reply, shown
 
 #: Seconds for each of: getting a free connection, connecting, and sending.
@@ -58,7 +58,7 @@ class Endpoint:
 
     def __init__(
         self,
-        http: httpx.AsyncClient,
+        http: httpx.AsyncClient | Pool,
         url: str | httpx.URL,
         headers: Mapping[str, str],
         send_timeout: float = SEND_TIMEOUT,
@@ -195,9 +195,7 @@ async def open_endpoint(
     if http is not None:
         yield Endpoint(http, url, headers or {}, send_timeout)
         return
-    own = httpx.AsyncClient(
-        transport=_own_transport(url), limits=_LIMITS, headers={"User-Agent": "mcp-trio"}
-    )
+    own = _own_client(url)
     try:
         yield Endpoint(own, url, headers or {}, send_timeout)
     finally:
@@ -212,12 +210,11 @@ _LIMITS: Final = httpx.Limits(
 )
 
 
-def _own_transport(url: str) -> PooledTransport | None:
-    """Ours, or None for httpx's, which knows proxies, where the environment names some."""
+def _own_client(url: str) -> httpx.AsyncClient | Pool:
+    """Ours, or an httpx client, which knows proxies, where the environment names some."""
     if getproxies().keys() & {"http", "https", "all"}:
-        return None
-    ssl_context = httpx.create_ssl_context() if httpx.URL(url).scheme == "https" else None
-    return PooledTransport(ssl_context, _LIMITS)
+        return httpx.AsyncClient(limits=_LIMITS, headers={"User-Agent": "mcp-trio"})
+    return Pool(httpx.create_ssl_context() if httpx.URL(url).scheme == "https" else None, _LIMITS)
 
 
 def _check(url: str, headers: Mapping[str, str]) -> None:

@@ -1,13 +1,16 @@
-"""Connections for an httpx client, on which the head and the body of a request leave together.
+"""What we need of an httpx client, and no more: for a small request that is two thirds of the time.
 
-httpcore, on which httpx stands, writes the head of a request, and then its body. That makes two
-packets. For the first one the server wakes only to find that it has to wait for the other, which
-costs a small request an eighth of its time. So what is written here is held until somebody reads,
-for then the request is complete.
+An `httpx.AsyncClient` goes through redirects, authentication, hooks and a cookie jar for each
+request, all of which users may want, but not where they have given us no client of theirs. So a
+`Pool` hands the same requests to httpcore, on which httpx stands, and gives the same responses.
+
+httpcore writes the head of a request, and then its body. That makes two packets, and for the first
+one the server wakes only to find that it has to wait for the other. So what is written is held
+until somebody reads, for then the request is complete.
 """
 
 import ssl
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -16,10 +19,11 @@ import httpx
 
 #: Bytes that are held; beyond it they are written.
 MOST_HELD: Final = 64 * 1024
+_USER_AGENT: Final = (b"User-Agent", b"mcp-trio")
 
 
-class PooledTransport(httpx.AsyncBaseTransport):
-    """Sends the requests of an `httpx.AsyncClient`, as httpx's own transport does. No proxies.
+class Pool:
+    """Sends requests as an `httpx.AsyncClient` does. It knows no proxies.
 
     Args:
         ssl_context: For https.
@@ -27,6 +31,7 @@ class PooledTransport(httpx.AsyncBaseTransport):
     """
 
     def __init__(self, ssl_context: ssl.SSLContext | None, limits: httpx.Limits) -> None:
+        self._cookies = httpx.Cookies()
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=ssl_context,
             max_connections=limits.max_connections,
@@ -35,13 +40,49 @@ class PooledTransport(httpx.AsyncBaseTransport):
             network_backend=_Network(),
         )
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    def build_request(
+        self,
+        method: str,
+        url: httpx.URL,
+        *,
+        headers: Sequence[tuple[bytes, bytes]],
+        content: bytes | None,
+        timeout: httpx.Timeout,
+    ) -> httpx.Request:
+        """A request with these headers, and those that HTTP needs besides."""
+        given = {name.lower() for name, _ in headers}
+        fields = [(b"Host", url.netloc), _USER_AGENT]
+        if content is not None:
+            fields.append((b"Content-Length", b"%d" % len(content)))
+        request = httpx.Request(
+            method,
+            url,
+            headers=[*(field for field in fields if field[0].lower() not in given), *headers],
+            stream=httpx.ByteStream(content or b""),
+            extensions={"timeout": timeout.as_dict()},
+        )
+        if url.userinfo:
+            next(httpx.BasicAuth(url.username, url.password).auth_flow(request))
+        if self._cookies:
+            self._cookies.set_cookie_header(request)
+        return request
+
+    async def send(
+        self, request: httpx.Request, *, stream: bool, follow_redirects: bool
+    ) -> httpx.Response:
+        """Send a request; the body of the response is a stream, and redirects are not followed.
+
+        Raises:
+            httpx.TransportError: There is no response.
+        """
+        assert stream
+        assert not follow_redirects
         url = request.url
         target = httpcore.URL(
             scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
         )
         with _httpx_errors():
-            response = await self._pool.handle_async_request(
+            received = await self._pool.handle_async_request(
                 httpcore.Request(
                     request.method,
                     target,
@@ -50,14 +91,19 @@ class PooledTransport(httpx.AsyncBaseTransport):
                     extensions=request.extensions,
                 )
             )
-        return httpx.Response(
-            response.status,
-            headers=response.headers,
-            stream=_Body(response),
-            extensions=response.extensions,
+        response = httpx.Response(
+            received.status,
+            headers=received.headers,
+            stream=_Body(received),
+            extensions=received.extensions,
+            request=request,
         )
+        if "set-cookie" in response.headers:  # load balancers tell their clients apart by those
+            self._cookies.extract_cookies(response)
+        return response
 
     async def aclose(self) -> None:
+        """Close all connections."""
         await self._pool.aclose()
 
 

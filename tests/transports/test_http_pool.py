@@ -115,6 +115,29 @@ async def test_sending_has_a_deadline() -> None:
             await ask(endpoint, b"x" * 100_000_000)
 
 
+async def test_requests_are_those_of_httpx() -> None:
+    """What the URL and the server ask for is sent, and what the user says himself counts more."""
+    arrived: list[bytes] = []
+
+    async def answer(stream: trio.SocketStream) -> None:
+        while data := await stream.receive_some():
+            arrived.append(bytes(data))
+            cookie = b"HTTP/1.1 200 OK\r\nSet-Cookie: node=7; Path=/\r\n"
+            await stream.send_all(OK.replace(b"HTTP/1.1 200 OK\r\n", cookie))
+
+    async with listening(answer) as port:
+        url = f"http://anna:secret@127.0.0.1:{port}/mcp"
+        async with open_endpoint(url, headers={"user-agent": "a robot"}) as endpoint:
+            await ask(endpoint, b"{}")
+            await ask(endpoint, b"{}")
+    host = b"\r\nHost: 127.0.0.1:%d\r\n" % port
+    assert all(host in request for request in arrived)
+    assert all(b"\r\nAuthorization: Basic YW5uYTpzZWNyZXQ=\r\n" in request for request in arrived)
+    assert all(b"\r\nuser-agent: a robot\r\n" in request for request in arrived)
+    assert not any(b"mcp-trio" in request for request in arrived)
+    assert [b"\r\nCookie: node=7\r\n" in request for request in arrived] == [False, True]
+
+
 async def test_proxies_of_the_environment_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """A user behind a proxy need not say so twice."""
     asked: list[bytes] = []
