@@ -152,3 +152,7 @@ SSE_KITS = [
     for mode in ("auto", "legacy")
     if mode == "legacy" or kit.name == "mcp"
 ]
+#: A legacy server without sessions, which can neither ask nor tell.
+STATELESS_KITS = [
+    attrs.evolve(kit, path="/stateless") for kit in KITS if str(kit) == "ts-2.4-legacy"
+]

@@ -1,4 +1,4 @@
-"""Our client and other people's HTTP servers: what goes wrong between them, and the reference one.
+"""Our client and other people's HTTP servers: what goes wrong between them.
 
 That all the servers do the same over HTTP as over stdio is in `test_servers`; here connections are
 cut, sessions expire, and servers die and come back.
@@ -13,10 +13,8 @@ import pytest
 import trio
 
 from mcp_trio import (
-    CreateMessageRequestParams,
     ProgressNotificationParams,
     ResourceUpdated,
-    TextContent,
     ToolsChanged,
     TransportError,
     open_client,
@@ -36,51 +34,6 @@ KITS = {str(kit): kit for kit in HTTP_KITS}
 
 def kits(*names: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("kit", [KITS[name] for name in names], ids=str)
-
-
-# The reference server
-
-
-@pytest.mark.parametrize("transport", ["streamableHttp", "sse"])
-async def test_the_reference_server(transport: str) -> None:
-    """List, call, progress, cancellation, and questions in both directions."""
-    argv = [*peers.npm_server("server-everything"), transport]
-    asked: list[object] = []
-
-    async def on_elicit(question: object) -> dict[str, str]:
-        await trio.lowlevel.checkpoint()
-        asked.append(question)
-        return {"name": "Ada"}
-
-    def on_sample(question: CreateMessageRequestParams) -> str:
-        asked.append(question)
-        return "sampled"
-
-    path = "/sse" if transport == "sse" else "/mcp"
-    with trio.fail_after(60):
-        async with (
-            served(argv) as (origin, _),
-            open_client(origin + path, on_elicit=on_elicit, on_sample=on_sample) as client,
-        ):
-            assert client.protocol_version == "2025-11-25"
-            assert "echo" in [tool.name for tool in await client.list_tools()]
-            assert await say(client, "echo", message="hi") == "Echo: hi"
-            assert len(await client.list_resources()) > 5
-            progress: list[float] = []
-            operation = partial(client.call_tool, "trigger-long-running-operation")
-            await operation(
-                {"duration": 1, "steps": 4}, on_progress=lambda p: progress.append(p.progress)
-            )
-            assert progress == [1, 2, 3, 4]
-            with trio.move_on_after(0.3) as scope:
-                await operation({"duration": 30, "steps": 4})
-            assert scope.cancelled_caught
-            assert "sampled" in await say(client, "trigger-sampling-request", prompt="Why?")
-            result = await client.call_tool("trigger-elicitation-request")
-            assert not result.is_error
-            texts = [block.text for block in result.content if isinstance(block, TextContent)]
-            assert any("Ada" in text for text in texts)
-            assert len(asked) == 2
 
 
 # Cut connections
@@ -106,6 +59,27 @@ def cut_and_answer(proxy: CuttingProxy) -> Callable[[object], Awaitable[dict[str
         return {"name": "Ada"}
 
     return on_elicit
+
+
+LEGACY = [kit for kit in HTTP_KITS if kit.mode == "legacy"]
+
+
+@pytest.mark.parametrize("kit", LEGACY, ids=str)
+async def test_a_stream_is_resumed_more_than_once(kit: Kit) -> None:
+    """However often it is cut, each step of a call is heard of once, and its result."""
+    port = free_port()
+    steps: list[float] = []
+    with trio.fail_after(30):
+        async with (
+            served(kit.argv(), port=port),
+            cutting_proxy(port, b"step 2", b"step 7") as proxy,
+            open_client(f"{proxy.origin}/mcp", mode="legacy") as client,
+        ):
+            result = await client.call_tool(
+                "steps", {"count": 10, "pause": 0.1}, on_progress=lambda p: steps.append(p.progress)
+            )
+            assert text_of(result) == "10 steps"
+    assert steps == list(range(1, 11))
 
 
 async def test_a_call_of_the_reference_server_survives_a_cut_connection() -> None:
@@ -209,7 +183,28 @@ async def test_a_killed_server_is_news_and_a_new_one_is_found(kit: Kit) -> None:
                 assert text_of(result) == "3"
 
 
-@kits("mcp-legacy/mcp", "fastmcp-legacy/mcp", "ours-legacy/mcp")
+async def test_a_session_that_was_idle_for_too_long_is_renewed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The server says 404; the call that hears of it first begins a new session and is answered."""
+    caplog.set_level("INFO", "mcp_trio")
+    port = free_port()
+    kit = KITS["mcp-legacy/mcp"]
+    with trio.fail_after(30):
+        async with (
+            served(kit.argv(), port=port, SESSION_IDLE="0.5"),
+            cutting_proxy(port) as proxy,
+            open_client(f"{proxy.origin}/mcp", mode="legacy") as client,
+        ):
+            assert await say(client, "add", a=1, b=2) == "3"
+            with proxy.severed():  # as a client that listens is not idle
+                await trio.sleep(1)
+            assert "expired" not in caplog.text
+            assert await say(client, "add", a=1, b=2) == "3"
+            assert "the session has expired" in caplog.text
+
+
+@kits("mcp-legacy/mcp", "fastmcp-legacy/mcp", "ts-1.32-legacy/mcp", "ours-legacy/mcp")
 async def test_a_session_that_expired_is_renewed_for_listeners_too(kit: Kit) -> None:
     """A server that was started anew knows nothing: session and subscription are made again."""
     port = free_port()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ from mcp_trio import (
     open_client,
 )
 from tests import peers
+from tests.interop.running import free_port, running
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("npm_project")]
 
@@ -84,22 +86,48 @@ class Person:
         return [Root("file:///project", name="Project \u2028 \u00e9")]
 
 
-@asynccontextmanager
-async def everything(person: Person | None = None) -> AsyncIterator[Client]:
-    callbacks: dict[str, Any] = {}
-    if person is not None:
-        names = ("on_elicit", "on_sample", "on_list_roots", "on_log")
-        callbacks = {name: getattr(person, name) for name in names}
-    with trio.fail_after(30):
-        async with open_client(peers.npm_server("server-everything"), **callbacks) as client:
-            yield client
+Everything = Callable[..., AbstractAsyncContextManager[Client]]
+
+
+@pytest.fixture(scope="module")
+def everything_url() -> Iterator[Callable[[str], str]]:
+    """Gives the URL of server-everything over a transport, for which it is started once."""
+    with ExitStack() as stack:
+
+        @functools.cache
+        def start(transport: str) -> str:
+            port = free_port()
+            argv = [*peers.npm_server("server-everything"), transport]
+            stack.enter_context(running(argv, port))
+            return f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}"
+
+        yield start
+
+
+@pytest.fixture(params=["stdio", "streamableHttp", "sse"])
+def everything(request: pytest.FixtureRequest, everything_url: Callable[[str], str]) -> Everything:
+    """Opens a client of server-everything."""
+
+    @asynccontextmanager
+    async def opened(person: Person | None = None) -> AsyncIterator[Client]:
+        stdio = request.param == "stdio"
+        target = peers.npm_server("server-everything") if stdio else everything_url(request.param)
+        callbacks: dict[str, Any] = {}
+        if person is not None:
+            names = ("on_elicit", "on_sample", "on_list_roots", "on_log")
+            callbacks = {name: getattr(person, name) for name in names}
+        with trio.fail_after(30):
+            async with open_client(target, **callbacks) as client:
+                yield client
+
+    return opened
 
 
 def texts(result: CallToolResult) -> list[str]:
     return [block.text for block in result.content if isinstance(block, TextContent)]
 
 
-async def test_everything_is_listed() -> None:
+async def test_everything_is_listed(everything: Everything) -> None:
     """The handshake falls back to 2025-11-25, and the lists are whole."""
     async with everything(Person()) as client:
         assert client.protocol_version == "2025-11-25"
@@ -133,7 +161,7 @@ async def test_everything_is_listed() -> None:
         }
 
 
-async def test_everything_without_callbacks_offers_no_questions() -> None:
+async def test_everything_without_callbacks_offers_no_questions(everything: Everything) -> None:
     """A client without callbacks declares nothing, so that it is not asked."""
     async with everything() as client:
         names = {tool.name for tool in await client.list_tools()}
@@ -142,7 +170,7 @@ async def test_everything_without_callbacks_offers_no_questions() -> None:
             await client.read_resource("demo://resource/dynamic/text/none")
 
 
-async def test_everything_calls() -> None:
+async def test_everything_calls(everything: Everything) -> None:
     """Each kind of content that there is, and arguments that are refused."""
     async with everything() as client:
         await client.list_tools()
@@ -172,7 +200,7 @@ async def test_everything_calls() -> None:
         assert refused.is_error
 
 
-async def test_everything_reads_prompts_and_completes() -> None:
+async def test_everything_reads_prompts_and_completes(everything: Everything) -> None:
     """Resources of text and bytes, prompts with arguments, completion that depends on others."""
     async with everything() as client:
         (text,) = (await client.read_resource(TEXT_RESOURCE)).contents
@@ -202,7 +230,7 @@ async def test_everything_reads_prompts_and_completes() -> None:
         assert (await client.complete(template, "resourceId", "7")).completion.values == ["7"]
 
 
-async def test_everything_takes_long() -> None:
+async def test_everything_takes_long(everything: Everything) -> None:
     """Progress from a tool that takes a while, which a timeout or cancellation cuts short."""
     async with everything() as client:
         name = "trigger-long-running-operation"
@@ -223,7 +251,7 @@ async def test_everything_takes_long() -> None:
         await client.ping()
 
 
-async def test_everything_asks() -> None:
+async def test_everything_asks(everything: Everything) -> None:
     """Elicitation with a form of every field and by URL, sampling, and roots that change."""
     form = {"name": "Ada", "integer": 7, "email": "ada@example.com"}
     person = Person(form)
@@ -264,7 +292,7 @@ async def test_everything_asks() -> None:
         await person.has_read("Roots updated")
 
 
-async def test_everything_wrong_answer_is_the_servers_to_refuse() -> None:
+async def test_everything_wrong_answer_is_the_servers_to_refuse(everything: Everything) -> None:
     """What a form would not allow goes to the server, and its complaint comes back as a result."""
     person = Person({"name": "Ada", "integer": "seven"})
     async with everything(person) as client:
@@ -273,7 +301,7 @@ async def test_everything_wrong_answer_is_the_servers_to_refuse() -> None:
         assert texts(result)
 
 
-async def test_everything_changes() -> None:
+async def test_everything_changes(everything: Everything) -> None:
     """Subscriptions to two resources, one listened to twice, and a list that changes."""
     async with everything() as client:
         other = "demo://resource/dynamic/text/8"
@@ -299,7 +327,7 @@ async def test_everything_changes() -> None:
             assert base64.b64decode(contents.blob).startswith(b"\x1f\x8b")
 
 
-async def test_everything_logs() -> None:
+async def test_everything_logs(everything: Everything) -> None:
     """Only messages of the level that was asked for arrive."""
     person = Person()
     async with everything(person) as client:
@@ -315,7 +343,7 @@ async def test_everything_logs() -> None:
         assert [log.level for log in person.logs[before:] if log.level == "info"] == []
 
 
-async def test_everything_task() -> None:
+async def test_everything_task(everything: Everything) -> None:
     """A tool of 2025-11-25 that runs as a task is within reach of the general request."""
     async with everything() as client:
         name = "simulate-research-query"

@@ -26,13 +26,15 @@ from mcp_trio import (
     open_client,
 )
 from mcp_trio.client.events import Event
-from tests.interop.kit import HTTP_KITS, KITS, SSE_KITS, TODAY, Kit
+from tests.interop.kit import HTTP_KITS, KITS, SSE_KITS, STATELESS_KITS, TODAY, Kit
 
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.usefixtures("mcp_python", "fastmcp_python", "node", "npm_project"),
 ]
-each_kit = pytest.mark.parametrize("kit", [*KITS, *HTTP_KITS, *SSE_KITS], ids=str, indirect=True)
+ASKING = [*KITS, *HTTP_KITS, *SSE_KITS]
+each_kit = pytest.mark.parametrize("kit", ASKING, ids=str, indirect=True)
+each_simple_kit = pytest.mark.parametrize("kit", [*ASKING, *STATELESS_KITS], ids=str, indirect=True)
 
 TOOLS = ["add", "echo", "big", "steps", "wait", "cancelled", "greet", "think", "roots", "fail"]
 UNUSUAL = "U+2028 \u2028, U+0085 \x85, a tab \t, CRLF \r\n, NUL \x00, é and \U0001f600"
@@ -74,7 +76,7 @@ async def check_stopped(client: Client, times: int) -> None:
             await trio.sleep(0.01)
 
 
-@each_kit
+@each_simple_kit
 async def test_lists_and_gets(kit: Kit) -> None:
     """The handshake, and every list, read, get and completion."""
     async with connected(kit) as client:
@@ -121,7 +123,7 @@ async def test_lists_and_gets(kit: Kit) -> None:
         assert refused.value.code == -32601
 
 
-@each_kit
+@each_simple_kit
 async def test_calls(kit: Kit) -> None:
     """Results, structured and not, of any size and any characters, many at a time; failures."""
     async with connected(kit) as client:

@@ -122,6 +122,7 @@ const make = ({ era }) => {
 
 // Over HTTP, modern requests each have a server of their own, and legacy clients one for a session.
 const http = process.env.PORT && createMcpHandler(make, { legacy: "reject" });
+const stateless = createMcpHandler(make);
 const grown = [];
 const sessions = new Map();
 
@@ -139,6 +140,7 @@ class Events {
 }
 
 async function answer(request) {
+  if (request.url.endsWith("/stateless")) return stateless.fetch(request);
   if (!(await isLegacyRequest(request))) return http.fetch(request);
   const id = request.headers.get("mcp-session-id");
   let transport = sessions.get(id);
