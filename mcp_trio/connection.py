@@ -29,8 +29,10 @@ from contextlib import asynccontextmanager
 import attrs
 import trio
 
+from mcp_trio.exceptions import Closed
+from mcp_trio.incoming import Handler, sole_exception
 from mcp_trio.outbox import OUTBOX_LIMIT, Outbox
-from mcp_trio.peer import Closed, Handler, Peer, sole_exception
+from mcp_trio.peer import Peer
 from mcp_trio.wire.jsonrpc import INVALID_REQUEST, Malformed, Notification, decode
 from mcp_trio.wire.ndjson import LineFramer, LineTooLong
 

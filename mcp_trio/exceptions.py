@@ -4,12 +4,14 @@
 defined here belong to the connection: it ended, or an answer took too long.
 """
 
+import attrs
 import trio
 
 from mcp_trio.protocol.errors import MCPError, ProtocolError, UnsupportedProtocolVersion
 
 __all__ = [
     "AuthorizationRequired",
+    "Closed",
     "ConnectionClosed",
     "MCPError",
     "ProtocolError",
@@ -45,6 +47,19 @@ class ConnectionClosed(Exception):
         last_lines = self.stderr_tail.strip().splitlines()[-LINES_SHOWN:]
         tail = "\n".join(last_lines)[-CHARACTERS_SHOWN:]
         return f"{self.reason}{status}{f'; stderr: {tail}' if tail else ''}"
+
+
+@attrs.frozen
+class Closed:
+    """Why a connection ended, and what is known of the process behind it."""
+
+    reason: str
+    exit_status: int | None = None
+    stderr_tail: str = ""
+
+    def error(self) -> ConnectionClosed:
+        """A fresh exception: one that two tasks raised would carry both their tracebacks."""
+        return ConnectionClosed(self.reason, self.exit_status, self.stderr_tail)
 
 
 class TransportError(Exception):

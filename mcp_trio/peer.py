@@ -9,7 +9,9 @@
 
     request(), notify(), answers ──▶ outbox ──▶ whoever writes
 
-Reading this file, note what is absent. No task sits between the reader and the calls: the
+A request of ours is a `Call`, one of the other side an `IncomingRequest`; each has its own file.
+
+Reading these files, note what is absent. No task sits between the reader and the calls: the
 reader calls `feed`, and `feed` puts each message where it belongs without waiting, so a
 consumer that dawdles delays nobody but itself. No timeout is a timer: it is the deadline of a
 cancel scope. And nothing is ever stopped by a flag: a request that is cancelled here, there,
@@ -19,25 +21,29 @@ A `Peer` knows no stream. Its owner runs it: a `Connection` for everything that 
 of frames, something else where each message travels on its own, as over HTTP.
 """
 
-import inspect
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import attrs
 import trio
 
-from mcp_trio.exceptions import ConnectionClosed, RequestTimeout
+from mcp_trio.call import Call, Deadline, ProgressCallback
+from mcp_trio.exceptions import Closed, RequestTimeout
+from mcp_trio.incoming import (
+    BatchReply,
+    Handler,
+    IncomingRequest,
+    answer_request,
+    encode_answer,
+)
 from mcp_trio.outbox import Outgoing
 from mcp_trio.protocol import correlation
 from mcp_trio.protocol.correlation import Correlation, unbatch
-from mcp_trio.protocol.errors import INTERNAL_ERROR, MCPError, ProtocolError
 from mcp_trio.wire.jsonrpc import (
     MAX_BATCH,
     Batch,
-    EncodeError,
     ErrorObject,
     ErrorResponse,
     JSONObject,
@@ -53,217 +59,12 @@ from mcp_trio.wire.jsonrpc import (
 
 logger = logging.getLogger("mcp_trio")
 
-#: Progress that may wait for a slow `on_progress`; beyond it the oldest is dropped.
-PROGRESS_BUFFER = 256
 #: Answers that may wait inside unfinished batches. Beyond it a batch is answered one by one.
 MOST_BATCHED = MAX_BATCH
 #: How many lines of a connection that make no sense are all logged.
 STRAYS_LOGGED = 20
 #: A timeout that progress extends ends at this many times its length, unless told otherwise.
 CEILING = 10
-
-
-@attrs.frozen
-class Closed:
-    """Why a connection ended, and what is known of the process behind it."""
-
-    reason: str
-    exit_status: int | None = None
-    stderr_tail: str = ""
-
-    def error(self) -> ConnectionClosed:
-        """A fresh exception: one that two tasks raised would carry both their tracebacks."""
-        return ConnectionClosed(self.reason, self.exit_status, self.stderr_tail)
-
-
-#: Answers a request of the other side with a result, or raises `MCPError`.
-Handler = Callable[["IncomingRequest"], Awaitable[JSONObject]]
-#: Gets the params of each `notifications/progress` of a call; may be a coroutine function.
-ProgressCallback = Callable[[JSONObject], object]
-
-
-@attrs.define(eq=False)
-class IncomingRequest:
-    """A request of the other side, while a handler works on it.
-
-    Attributes:
-        scope: Cancelled when the answer is no longer wanted.
-        open_ended: Set by a handler that ends only when it is cancelled, such as a
-            subscription; when input ends, nobody waits for it.
-        answered: True once the answer is on its way; nothing follows it.
-        principal: Whoever the transport authenticated for this very request, where it does that.
-    """
-
-    id: RequestId
-    method: str
-    params: JSONObject
-    peer: "Peer"
-    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, repr=False)
-    open_ended: bool = False
-    answered: bool = False
-    principal: object = None
-    _batch: "_BatchReply | None" = attrs.field(default=None, repr=False)
-    _over: trio.Event | None = attrs.field(default=None, init=False, repr=False)
-
-    @property
-    def meta(self) -> JSONObject:
-        """The request's `_meta`, empty if it has none or one that is no object."""
-        meta = self.params.get("_meta")
-        return meta if isinstance(meta, dict) else {}
-
-    @property
-    def silenced(self) -> bool:
-        """True once nothing more may be sent for this request."""
-        return self.answered or self.scope.cancel_called or self.peer.closed is not None
-
-    async def notify(self, method: str, params: JSONObject | None = None) -> None:
-        """Send a notification that belongs to this request.
-
-        Does nothing once the request is answered or cancelled: nothing may be sent for it then.
-        """
-        if self.silenced:
-            await trio.lowlevel.checkpoint()
-        else:
-            await self.peer.notify(method, params, related=self.id)
-
-    async def request(
-        self, method: str, params: JSONObject | None = None, *, timeout: float | None = None
-    ) -> JSONObject:
-        """Ask the other side something while answering this request (legacy revisions only).
-
-        Raises:
-            RuntimeError: The request is answered or cancelled, before or meanwhile. Only a task
-                that is not the handler's, a thread or a shield comes to see that.
-            As `Peer.request`.
-        """
-        await trio.lowlevel.checkpoint_if_cancelled()
-        if self.silenced and self.peer.closed is None:
-            raise self.too_late()
-        return await self.peer.request(method, params, timeout=timeout, related=self.id)
-
-    async def wait_over(self) -> None:
-        """Wait until this request, one of `Peer.serving`, is answered or has been cancelled."""
-        self._over = self._over or trio.Event()
-        await self._over.wait()
-
-    def too_late(self) -> RuntimeError:
-        """What becomes of questions on behalf of a request that is over."""
-        text = f"{self.method} (request {self.id!r}) is answered or cancelled"
-        return RuntimeError(f"{text}: nothing can be asked on its behalf any more")
-
-
-#: What comes for a call of ours: progress, its answer, or the reason why there will be none.
-_Arrival = JSONObject | Response | ErrorResponse | Malformed | Closed | Exception
-
-
-class _BatchReply:
-    """Collects the answers to the requests of one batch, which leave together as one array."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.missing = size
-        self.answers: list[bytes] = []
-
-    def settle(self, answer: bytes | None) -> bytes | None:
-        """Add an answer, or None where a request was cancelled; the frame after the last."""
-        self.missing -= 1
-        if answer is not None:
-            self.answers.append(answer)
-        done = not self.missing and self.answers
-        return b"[" + b",".join(self.answers) + b"]" if done else None
-
-
-class Call:
-    """A request of ours, from the moment it has an id; made by `Peer.call`."""
-
-    def __init__(self, peer: "Peer", id: RequestId, method: str, related: RequestId | None) -> None:
-        self.id = id
-        self.method = method
-        self.related = related
-        self.sent = False
-        self._peer = peer
-        self._frame = b""
-        channel: tuple[trio.MemorySendChannel[_Arrival], trio.MemoryReceiveChannel[_Arrival]]
-        channel = trio.open_memory_channel(PROGRESS_BUFFER)
-        self._arrived, self._events = channel
-
-    async def send(self) -> None:
-        """Hand the request to the writer.
-
-        Raises:
-            ConnectionClosed: The connection has ended, or nothing will answer any more.
-        """
-        if self._peer.input_ended is not None:
-            raise self._peer.input_ended.error()
-        await self._peer.put(self._frame, related=self.related)
-        self.sent = True
-
-    async def result(self, on_progress: ProgressCallback | None = None) -> JSONObject:
-        """Wait for the result, handing over progress as it comes, all of it before the result.
-
-        Raises:
-            MCPError: The other side answered with an error.
-            ProtocolError: Its answer cannot be read.
-            ConnectionClosed: The connection ended first.
-        """
-        while True:
-            event = await self._events.receive()
-            match event:
-                case Response(result=result):
-                    return result
-                case ErrorResponse(error=error):
-                    raise MCPError(error.code, error.message, error.data)
-                case Malformed(reason=reason):
-                    text = f"the answer to {self.method} (request {self.id!r}) is unreadable"
-                    raise ProtocolError(f"{text}: {reason}")
-                case Closed():
-                    raise event.error()
-                case Exception():
-                    raise event
-                case dict() if on_progress is not None:
-                    returned = on_progress(event)
-                    if inspect.isawaitable(returned):
-                        await returned
-
-    def _deliver(self, event: "_Arrival") -> None:
-        try:
-            self._arrived.send_nowait(event)
-        except trio.WouldBlock:  # a slow reader of progress: the oldest gives way
-            self._events.receive_nowait()
-            self._arrived.send_nowait(event)
-
-
-class _Deadline:
-    """The deadline of a call: progress moves it, a person who is being asked stops it."""
-
-    def __init__(self, scope: trio.CancelScope, timeout: float, ceiling: float) -> None:
-        self._scope = scope
-        self._timeout = timeout
-        self._longest = ceiling
-        self._ceiling = trio.current_time() + ceiling
-        self._paused_at: float | None = None
-        self.extend()
-
-    @property
-    def seconds(self) -> float:
-        """The time that ran out, once one has: the timeout, or the ceiling above it."""
-        return self._longest if self._scope.deadline >= self._ceiling else self._timeout
-
-    def extend(self) -> None:
-        if self._paused_at is None:
-            self._scope.deadline = min(trio.current_time() + self._timeout, self._ceiling)
-
-    def pause(self) -> None:
-        self._paused_at = trio.current_time()
-        self._left = self._scope.deadline - self._paused_at
-        self._scope.deadline = math.inf
-
-    def resume(self) -> None:
-        assert self._paused_at is not None
-        now = trio.current_time()
-        self._ceiling += now - self._paused_at
-        self._paused_at = None
-        self._scope.deadline = now + self._left
 
 
 class Peer:
@@ -309,7 +110,7 @@ class Peer:
         self._correlation = Correlation(max_in_flight=max_in_flight)
         self._calls: dict[RequestId, Call] = {}
         self._serving: dict[RequestId, IncomingRequest] = {}
-        self._deadlines: set[_Deadline] = set()
+        self._deadlines: set[Deadline] = set()
         self._batched = 0
         self._people = 0
         self._idle = trio.lowlevel.ParkingLot()
@@ -392,7 +193,7 @@ class Peer:
             if progress:
                 params = dict(params or {})
                 params["_meta"] = {**params.get("_meta", {}), "progressToken": id}
-            call._frame = encode(Request(id, method, params))
+            call.frame = encode(Request(id, method, params))
             yield call
         finally:
             del self._calls[id]
@@ -435,7 +236,7 @@ class Peer:
         The connection goes on. Nothing happens if the call has ended already.
         """
         if self._correlation.abandon_outgoing(id) and (call := self._calls.get(id)) is not None:
-            call._deliver(error)
+            call.deliver(error)
 
     @contextmanager
     def person_answering(self) -> Iterator[None]:
@@ -458,11 +259,11 @@ class Peer:
     @contextmanager
     def _deadline(
         self, scope: trio.CancelScope, timeout: float | None, max_timeout: float | None
-    ) -> Iterator[_Deadline]:
+    ) -> Iterator[Deadline]:
         if max_timeout is None:
             assert timeout is not None
             max_timeout = timeout * CEILING
-        deadline = _Deadline(scope, math.inf if timeout is None else timeout, max_timeout)
+        deadline = Deadline(scope, math.inf if timeout is None else timeout, max_timeout)
         if self._people:
             deadline.pause()
         self._deadlines.add(deadline)
@@ -519,13 +320,13 @@ class Peer:
         allowed = self.batches_allowed
         answers = sum(map(_wants_answer, batch.items)) if allowed else 0
         together = 0 < answers <= MOST_BATCHED - self._batched
-        reply = _BatchReply(answers) if together else None
+        reply = BatchReply(answers) if together else None
         if reply is not None:
             self._batched += reply.size
         for item in unbatch(batch, allowed=allowed):
             self._act(self._correlation.receive(item), reply)
 
-    def _act(self, event: correlation.Event, batch: _BatchReply | None = None) -> None:
+    def _act(self, event: correlation.Event, batch: BatchReply | None = None) -> None:
         match event:
             case correlation.Asked(request):
                 incoming = IncomingRequest(
@@ -535,10 +336,10 @@ class Peer:
                 self._nursery.start_soon(self._serve, incoming)
             case correlation.Answered(id, answer):
                 if (call := self._calls.get(id)) is not None:
-                    call._deliver(answer)
+                    call.deliver(answer)
             case correlation.Progressed(id, params):
                 if (call := self._calls.get(id)) is not None:
-                    call._deliver(params)
+                    call.deliver(params)
             case correlation.CancelAsked(id, reason):
                 logger.debug("request %r was cancelled by the peer: %s", id, reason)
                 self._cancel(id)
@@ -558,7 +359,7 @@ class Peer:
     def _cancel(self, id: RequestId) -> None:
         """Cancel a handler; but `initialize` must not be cancelled (basic/cancellation)."""
         incoming = self._serving[id]
-        others_wait = incoming.answered and incoming._batch is not None
+        others_wait = incoming.answered and incoming.batch is not None
         if incoming.method != "initialize" and not others_wait:
             incoming.scope.cancel()
 
@@ -596,8 +397,8 @@ class Peer:
             self._withdraw_questions(incoming)
             if incoming._over is not None:
                 incoming._over.set()
-            if incoming._batch is not None and not incoming.answered:
-                self._settle(incoming._batch, None, incoming.id)
+            if incoming.batch is not None and not incoming.answered:
+                self._settle(incoming.batch, None, incoming.id)
             self._idle.unpark_all()
             if self._on_served is not None:
                 self._on_served(incoming)
@@ -610,15 +411,15 @@ class Peer:
         """
         for call in self._calls.values():
             if call.related == incoming.id:
-                call._deliver(incoming.too_late())
+                call.deliver(incoming.too_late())
 
     async def _reply(self, incoming: IncomingRequest, answer: Response | ErrorResponse) -> None:
         if incoming.silenced:  # cancelled after its last checkpoint: it is silent all the same
             return
         incoming.answered = True
         frame = encode_answer(answer)
-        if incoming._batch is not None:
-            await self._reply_in_batch(incoming._batch, frame, incoming.id)
+        if incoming.batch is not None:
+            await self._reply_in_batch(incoming.batch, frame, incoming.id)
             return
         try:
             self._outbox.put_nowait(frame, related=incoming.id)
@@ -627,7 +428,7 @@ class Peer:
         except trio.WouldBlock:
             await self.put(frame, related=incoming.id)
 
-    async def _reply_in_batch(self, batch: _BatchReply, answer: bytes, related: RequestId) -> None:
+    async def _reply_in_batch(self, batch: BatchReply, answer: bytes, related: RequestId) -> None:
         """Add an answer; the last one waits for room, and so counts as open, for all of them."""
         frame = batch.settle(answer)
         if frame is None:
@@ -637,7 +438,7 @@ class Peer:
         finally:
             self._batched -= batch.size
 
-    def _settle(self, batch: _BatchReply, answer: bytes | None, related: RequestId) -> None:
+    def _settle(self, batch: BatchReply, answer: bytes | None, related: RequestId) -> None:
         """Add an answer that must not wait, or None for a request that was cancelled."""
         frame = batch.settle(answer)
         if not batch.missing:
@@ -688,42 +489,7 @@ class Peer:
         for id in self._correlation.outgoing:
             self._correlation.abandon_outgoing(id)
             if (call := self._calls.get(id)) is not None:
-                call._deliver(closed)
-
-
-async def answer_request(handle: Handler, incoming: IncomingRequest) -> Response | ErrorResponse:
-    """Run a handler; what it raises becomes the answer, and is logged unless it is meant to be."""
-    try:
-        return Response(incoming.id, await handle(incoming))
-    except Exception as exc:
-        cause = sole_exception(exc)
-        if isinstance(cause, MCPError):
-            error = ErrorObject(cause.code, cause.message, cause.data)
-        else:
-            logger.exception("the handler of %s failed", incoming.method)
-            error = ErrorObject(INTERNAL_ERROR, "The request failed inside the server.")
-        return ErrorResponse(incoming.id, error)
-
-
-def encode_answer(answer: Response | ErrorResponse) -> bytes:
-    """The answer as a frame; an error that says why, if it cannot be sent as JSON."""
-    try:
-        return encode(answer)
-    except EncodeError as exc:
-        logger.error("the answer to request %r %s", answer.id, exc)
-        text = f"The result {exc}"
-        return encode(ErrorResponse(answer.id, ErrorObject(INTERNAL_ERROR, text)))
-
-
-def sole_exception(exc: BaseException) -> BaseException:
-    """The one exception inside a group of one, however deep; else `exc` itself.
-
-    A handler that opens a nursery raises its own error wrapped in a group; what it means is
-    the error.
-    """
-    while isinstance(exc, BaseExceptionGroup) and len(exc.exceptions) == 1:
-        exc = exc.exceptions[0]
-    return exc
+                call.deliver(closed)
 
 
 def _wants_answer(item: Message | Malformed) -> bool:

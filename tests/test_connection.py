@@ -19,8 +19,8 @@ from mcp_trio.connection import (
     open_private_nursery,
     serve_connection,
 )
-from mcp_trio.exceptions import ConnectionClosed
-from mcp_trio.peer import Closed, Handler, IncomingRequest
+from mcp_trio.exceptions import Closed, ConnectionClosed
+from mcp_trio.incoming import Handler, IncomingRequest
 from mcp_trio.testing import memory_pair
 from mcp_trio.wire.jsonrpc import JSONObject, Notification, Request, Response, decode, encode
 

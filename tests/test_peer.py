@@ -9,9 +9,10 @@ import pytest
 import trio
 import trio.testing
 
-from mcp_trio.exceptions import ConnectionClosed, MCPError, ProtocolError, RequestTimeout
+from mcp_trio.exceptions import Closed, ConnectionClosed, MCPError, ProtocolError, RequestTimeout
+from mcp_trio.incoming import Handler, IncomingRequest
 from mcp_trio.outbox import Outbox
-from mcp_trio.peer import MOST_BATCHED, Closed, Handler, IncomingRequest, Peer
+from mcp_trio.peer import MOST_BATCHED, Peer
 from mcp_trio.wire.jsonrpc import (
     Batch,
     ErrorObject,

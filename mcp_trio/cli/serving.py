@@ -11,7 +11,7 @@ import click
 import trio
 
 from mcp_trio.cli.ending import Failed, run_until_signal
-from mcp_trio.peer import sole_exception
+from mcp_trio.incoming import sole_exception
 
 if TYPE_CHECKING:
     from mcp_trio.server.app import Server

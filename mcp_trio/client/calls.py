@@ -16,13 +16,15 @@ from contextlib import contextmanager
 import attrs
 import trio
 
+from mcp_trio.call import ProgressCallback
 from mcp_trio.client.cache import ResultCache
 from mcp_trio.client.handshake import Agreement, Introduction, offers_of
 from mcp_trio.client.options import ClientOptions
 from mcp_trio.client.questions import Answers, BadQuestion
 from mcp_trio.client.rounds import ask_in_rounds
 from mcp_trio.exceptions import MCPError, UnsupportedProtocolVersion
-from mcp_trio.peer import CEILING, IncomingRequest, Peer, ProgressCallback
+from mcp_trio.incoming import IncomingRequest
+from mcp_trio.peer import CEILING, Peer
 from mcp_trio.protocol import meta as keys
 from mcp_trio.protocol.convert import StructureError, structure
 from mcp_trio.protocol.errors import (

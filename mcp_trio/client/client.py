@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 import trio
 
+from mcp_trio.call import ProgressCallback
 from mcp_trio.client.calls import Calls, OnProgress
 from mcp_trio.client.events import Events, Granted, ToolsChanged
 from mcp_trio.client.handshake import Handshake, Introduction, offers_of
@@ -40,7 +41,8 @@ from mcp_trio.client.questions import Answers, OnElicit, OnListRoots, OnSample
 from mcp_trio.client.targets import SEND_TIMEOUT, Link, Target, open_target
 from mcp_trio.connection import open_private_nursery
 from mcp_trio.exceptions import ConnectionClosed, MCPError, ProtocolError, RequestTimeout
-from mcp_trio.peer import Handler, IncomingRequest, Peer, ProgressCallback
+from mcp_trio.incoming import Handler, IncomingRequest
+from mcp_trio.peer import Peer
 from mcp_trio.protocol.convert import StructureError, structure, unstructure
 from mcp_trio.protocol.methods import METHODS
 from mcp_trio.protocol.types.base import CacheablePage, Implementation, LoggingLevel

@@ -22,12 +22,12 @@ from mcp_trio.client.calls import Calls
 from mcp_trio.client.events import Event, Events, Granted, read_event
 from mcp_trio.exceptions import (
     AuthorizationRequired,
+    Closed,
     MCPError,
     ProtocolError,
     RequestTimeout,
     TransportError,
 )
-from mcp_trio.peer import Closed
 from mcp_trio.protocol import meta as keys
 from mcp_trio.protocol.correlation import is_request_id
 from mcp_trio.protocol.types.capabilities import (

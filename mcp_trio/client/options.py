@@ -7,7 +7,7 @@ import attrs
 
 from mcp_trio.client.handshake import offers_of
 from mcp_trio.client.questions import OnElicit, OnListRoots, OnSample
-from mcp_trio.peer import Handler
+from mcp_trio.incoming import Handler
 from mcp_trio.protocol.types.base import LOGGING_LEVELS, Implementation, LoggingLevel
 from mcp_trio.protocol.types.notifications import LoggingMessageNotificationParams
 from mcp_trio.wire.jsonrpc import JSONObject, Notification

@@ -18,8 +18,9 @@ from mcp_trio.connection import (
     open_connection,
     open_private_nursery,
 )
-from mcp_trio.exceptions import TransportError
-from mcp_trio.peer import Closed, Handler, Peer, sole_exception
+from mcp_trio.exceptions import Closed, TransportError
+from mcp_trio.incoming import Handler, sole_exception
+from mcp_trio.peer import Peer
 from mcp_trio.transports.parameters import StdioParameters
 from mcp_trio.wire.jsonrpc import Notification
 

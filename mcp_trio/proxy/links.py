@@ -9,7 +9,7 @@ import trio
 
 from mcp_trio.client.client import Client
 from mcp_trio.exceptions import MCPError
-from mcp_trio.peer import IncomingRequest
+from mcp_trio.incoming import IncomingRequest
 from mcp_trio.protocol import meta as keys
 from mcp_trio.protocol.convert import unstructure
 from mcp_trio.protocol.fit import fit_tool_result

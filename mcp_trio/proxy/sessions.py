@@ -12,11 +12,12 @@ from functools import partial
 
 import trio
 
+from mcp_trio.call import ProgressCallback
 from mcp_trio.client.client import Client
 from mcp_trio.client.questions import BadQuestion
 from mcp_trio.client.rounds import ask_in_rounds
 from mcp_trio.exceptions import ConnectionClosed, MCPError, ProtocolError
-from mcp_trio.peer import IncomingRequest, ProgressCallback
+from mcp_trio.incoming import IncomingRequest
 from mcp_trio.protocol.convert import structure
 from mcp_trio.protocol.errors import INVALID_REQUEST, METHOD_NOT_FOUND
 from mcp_trio.protocol.fit import FitError, fit_params, fit_result

@@ -14,7 +14,7 @@ import trio
 
 from mcp_trio.client.client import Client
 from mcp_trio.exceptions import MCPError
-from mcp_trio.peer import IncomingRequest
+from mcp_trio.incoming import IncomingRequest
 from mcp_trio.protocol import meta as keys
 from mcp_trio.protocol.errors import INVALID_REQUEST, METHOD_NOT_FOUND
 from mcp_trio.protocol.fit import FitError, fit_result

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import ssl
 
     from mcp_trio.connection import FrameStream
-    from mcp_trio.peer import Closed
+    from mcp_trio.exceptions import Closed
     from mcp_trio.protocol.types import Icon
     from mcp_trio.server.http.asgi import ServerApp
     from mcp_trio.server.http.options import HTTPOptions

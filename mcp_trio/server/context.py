@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args, overlo
 import attrs
 import trio
 
-from mcp_trio.peer import IncomingRequest
+from mcp_trio.incoming import IncomingRequest
 from mcp_trio.protocol.convert import structure
 from mcp_trio.protocol.revisions import supports
 from mcp_trio.protocol.types.base import Implementation, LoggingLevel

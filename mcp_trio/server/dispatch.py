@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import trio
 
-from mcp_trio.peer import IncomingRequest
+from mcp_trio.incoming import IncomingRequest
 from mcp_trio.protocol import meta as keys
 from mcp_trio.protocol.correlation import is_request_id
 from mcp_trio.protocol.errors import (

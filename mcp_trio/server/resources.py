@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import attrs
 
-from mcp_trio.peer import sole_exception
+from mcp_trio.incoming import sole_exception
 from mcp_trio.protocol.errors import resource_not_found
 from mcp_trio.server.calling import as_async
 from mcp_trio.server.context import Context

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from mcp_trio.connection import FrameStream, open_private_nursery, serve_connection
-from mcp_trio.peer import Closed, Peer
+from mcp_trio.exceptions import Closed
+from mcp_trio.peer import Peer
 from mcp_trio.server.calling import is_coroutine_function
 from mcp_trio.server.session import Session
 from mcp_trio.wire.jsonrpc import Notification

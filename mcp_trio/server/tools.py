@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import attrs
 
-from mcp_trio.peer import sole_exception
+from mcp_trio.incoming import sole_exception
 from mcp_trio.protocol.errors import INVALID_PARAMS, MCPError
 from mcp_trio.protocol.fit import fit_tool_result
 from mcp_trio.protocol.revisions import supports

@@ -24,8 +24,7 @@ import msgspec
 import trio
 
 from mcp_trio.connection import FrameStream, open_private_nursery
-from mcp_trio.exceptions import ConnectionClosed
-from mcp_trio.peer import Closed
+from mcp_trio.exceptions import Closed, ConnectionClosed
 from mcp_trio.wire.jsonrpc import JSONObject, RequestId
 
 #: Messages that wait to be read before whoever delivers them has to wait too.

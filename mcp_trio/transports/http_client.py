@@ -26,9 +26,10 @@ import httpx
 import trio
 
 from mcp_trio.connection import Connection, open_private_nursery
-from mcp_trio.exceptions import TransportError
+from mcp_trio.exceptions import Closed, TransportError
+from mcp_trio.incoming import Handler
 from mcp_trio.outbox import Outbox
-from mcp_trio.peer import Closed, Handler, Peer
+from mcp_trio.peer import Peer
 from mcp_trio.protocol.errors import HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION
 from mcp_trio.transports.http_endpoint import SEND_TIMEOUT, Endpoint, open_endpoint
 from mcp_trio.transports.http_legacy import Sessions

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from mcp_trio.connection import LineStream
-from mcp_trio.peer import Closed
+from mcp_trio.exceptions import Closed
 from mcp_trio.transports.process import ChildProcess, StdioParameters, open_process
 from mcp_trio.wire.ndjson import CLIENT_LINE_LIMIT
 

@@ -21,8 +21,7 @@ import trio
 import trio_websocket
 
 from mcp_trio.connection import FrameStream, open_private_nursery
-from mcp_trio.exceptions import AuthorizationRequired, TransportError
-from mcp_trio.peer import Closed
+from mcp_trio.exceptions import AuthorizationRequired, Closed, TransportError
 from mcp_trio.transports.origins import is_origin_allowed
 
 logger = logging.getLogger("mcp_trio")

@@ -17,7 +17,7 @@ from mcp_trio.exceptions import (
     RequestTimeout,
     UnsupportedProtocolVersion,
 )
-from mcp_trio.peer import IncomingRequest
+from mcp_trio.incoming import IncomingRequest
 from mcp_trio.protocol import meta as keys
 from mcp_trio.protocol.revisions import LEGACY
 

@@ -6,7 +6,8 @@ from typing import Any, cast
 import attrs
 import trio
 
-from mcp_trio.peer import Closed, IncomingRequest
+from mcp_trio.exceptions import Closed
+from mcp_trio.incoming import IncomingRequest
 from mcp_trio.protocol import meta as keys
 from mcp_trio.protocol.revisions import LATEST, is_modern
 from mcp_trio.server.bus import MemoryBus

@@ -362,7 +362,7 @@ def test_unknown_versions_are_refused() -> None:
 
 async def test_transport_may_have_read_the_meta(server: Server) -> None:
     """What a transport has read of a request's `_meta` holds, whatever session it came by."""
-    from mcp_trio.peer import IncomingRequest
+    from mcp_trio.incoming import IncomingRequest
     from mcp_trio.protocol.negotiation import read_request_meta
     from mcp_trio.server.session import Session
 

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from mcp_trio.peer import Closed
+from mcp_trio.exceptions import Closed
 from mcp_trio.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, MCPError
 from mcp_trio.server import subscriptions
 from mcp_trio.server.bus import LISTS, ListChanged, ResourceUpdated

@@ -19,8 +19,10 @@ import attrs
 import trio
 
 from mcp_trio.connection import CLOSE_TIME
+from mcp_trio.exceptions import Closed
+from mcp_trio.incoming import IncomingRequest, answer_request, encode_answer
 from mcp_trio.outbox import Outbox
-from mcp_trio.peer import Closed, IncomingRequest, Peer, answer_request, encode_answer
+from mcp_trio.peer import Peer
 from mcp_trio.server.http.replies import JSON_HEADERS, SSE_HEADERS, logger, pump, status_of
 from mcp_trio.transports.http_exchange import ClientGone, Exchange
 from mcp_trio.wire.jsonrpc import ErrorResponse, JSONObject, Notification, Response, encode

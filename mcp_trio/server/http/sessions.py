@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from mcp_trio.peer import Closed, IncomingRequest, Peer
+from mcp_trio.exceptions import Closed
+from mcp_trio.incoming import IncomingRequest
+from mcp_trio.peer import Peer
 from mcp_trio.protocol.errors import INTERNAL_ERROR, INVALID_REQUEST
 from mcp_trio.protocol.revisions import supports
 from mcp_trio.server.http.options import Settings
