@@ -139,20 +139,21 @@ async def test_server_is_killed_while_listened_to(way: Way, tmp_path: Path) -> N
 
 # The client is killed
 
-#: Calls both tools, and says when both have sent something.
+#: Calls `wait` and, unless the size is 0, `flow`, and says when each has sent something.
 CLIENT = """
 import sys, trio, mcp_trio
 url, mode, size = sys.argv[1:]
 async def main():
-    arrived = [trio.Event(), trio.Event()]
+    arrived = [trio.Event() for _ in range(1 if size == "0" else 2)]
     async with mcp_trio.open_client(url, mode=mode) as client, trio.open_nursery() as nursery:
         async def call(name, event, **arguments):
             await client.call_tool(name, arguments, on_progress=lambda _: event.set())
         nursery.start_soon(lambda: call("wait", arrived[0]))
-        nursery.start_soon(lambda: call("flow", arrived[1], size=int(size)))
+        if size != "0":
+            nursery.start_soon(lambda: call("flow", arrived[1], size=int(size)))
         for event in arrived:
             await event.wait()
-        print("both", flush=True)
+        print("all", flush=True)
 trio.run(main)
 """
 
@@ -169,14 +170,15 @@ async def served(handlers: Handlers, folder: Path) -> AsyncIterator[Places]:
 
 
 @each_way
-@pytest.mark.parametrize("stalled", [False, True], ids=["reading", "stalled"])
-async def test_client_is_killed(way: Way, stalled: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("doing", ["waiting", "reading", "stalled"])
+async def test_client_is_killed(way: Way, doing: str, tmp_path: Path) -> None:
     """Its handlers are cancelled at once, or with their session; others are served all along.
 
-    A client that has stopped reading before it is killed leaves full buffers, and a handler that
-    waits for room in them.
+    To a client that only waits nothing is sent, so no failure to send tells of its death. One that
+    has stopped reading leaves full buffers, and a handler that waits for room in them.
     """
     handlers = Handlers()
+    calls = 1 if doing == "waiting" else 2
     async with served(handlers, tmp_path) as places:
         url = way.url.format(**places)
         async with mcp_trio.open_client(url, mode=way.mode) as client:
@@ -184,23 +186,24 @@ async def test_client_is_killed(way: Way, stalled: bool, tmp_path: Path) -> None
         # A legacy server learns of its clients' sessions and keeps a task to end them, too.
         await until(lambda: handlers.working == 0)
         before = tasks()
-        argv = [sys.executable, "-c", CLIENT, url, way.mode, str(LARGE)]
+        size = 0 if doing == "waiting" else LARGE
+        argv = [sys.executable, "-c", CLIENT, url, way.mode, str(size)]
         with started(argv, stderr=None) as process:
             await first_line(process.stdout)
-            assert handlers.working == 2
-            if stalled:
+            assert handlers.working == calls
+            if doing == "stalled":
                 process.send_signal(signal.SIGSTOP)
                 await trio.sleep(0.3)  # in which much is sent
             process.kill()
             if way.has_sessions:
                 await trio.sleep(SESSION_IDLE / 2)
-                assert handlers.working == 2
+                assert handlers.working == calls
                 with soon(f"{way}: the session had expired"):
                     await until(lambda: handlers.working == 0)
             else:
                 with soon(f"{way}: the handlers were cancelled"):
                     await until(lambda: handlers.working == 0)
-            assert (handlers.finished, handlers.cancelled) == (0, 2)
+            assert (handlers.finished, handlers.cancelled) == (0, calls)
         with soon(f"{way}: no task was left"):
             await until(lambda: tasks() <= before)
         async with mcp_trio.open_client(url, mode=way.mode) as client:
