@@ -227,7 +227,6 @@ class Peer:
             EncodeError: The params cannot be sent as JSON.
         """
         await self.put(encode(Notification(method, params)), related=related)
-        await trio.lowlevel.cancel_shielded_checkpoint()  # it is sent: too late to cancel
         await trio.lowlevel.cancel_shielded_checkpoint()  # it is sent: too late to raise Cancelled
 
     def fail(self, id: RequestId, error: Exception) -> None:

@@ -71,6 +71,7 @@ class DirectRequest(IncomingRequest):
             self._stream = _Stream(self)
             self.nursery.start_soon(self._stream.write)
         await self._stream.put(frame)
+        await trio.lowlevel.cancel_shielded_checkpoint()  # see `Peer.notify`
 
     async def answer(
         self, handle: Callable[[IncomingRequest], Coroutine[Any, Any, JSONObject]]

@@ -1,7 +1,7 @@
 """HTTP responses: errors, JSON, and streams of events."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol
 
 import trio
@@ -20,6 +20,8 @@ SSE_HEADERS: Final = {
     "cache-control": "no-cache, no-transform",
     "x-accel-buffering": "no",
 }
+#: Bytes of events that are sent together, unless one event has more.
+BATCH: Final = 64 * 1024
 _SIGN_OF_LIFE = encode_comment()
 
 
@@ -86,7 +88,21 @@ async def pump(source: EventSource, send: SendPiece, keep_alive: float) -> None:
         if events is None:
             await send(_SIGN_OF_LIFE)
         elif events:
-            await send(b"".join(events))
+            for batch in _batches(events):
+                await send(batch)
             source.written()
         else:
             return
+
+
+def _batches(events: list[bytes]) -> Iterator[bytes]:
+    """Events together, as long as they are small: copying costs more than sending twice."""
+    batch: list[bytes] = []
+    size = 0
+    for event in events:
+        if batch and size + len(event) > BATCH:
+            yield b"".join(batch)
+            batch, size = [], 0
+        batch.append(event)
+        size += len(event)
+    yield b"".join(batch)

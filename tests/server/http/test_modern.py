@@ -363,6 +363,28 @@ async def test_a_client_that_leaves_cancels_the_handler(
     assert exchange.answered == (token is not None)
 
 
+async def test_a_handler_that_computes_lets_its_reports_leave(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Reporting is a checkpoint: the client sees the report and can cancel by leaving."""
+    server = Server("s")
+    reported: list[int] = []
+
+    @server.tool()
+    async def compute(ctx: Context) -> str:
+        for number in range(1000):
+            await ctx.report_progress(number)
+            reported.append(number)
+        return "computed"
+
+    async with open_web(server) as web:
+        exchange = web.modern("tools/call", {"name": "compute"}, meta={keys.PROGRESS_TOKEN: 1})
+        await exchange.message()
+        exchange.leave()
+        await exchange.done.wait()
+    assert len(reported) < 100
+
+
 async def test_a_cancelled_handler_says_nothing_more(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
