@@ -32,6 +32,8 @@ from mcp_trio.wire.jsonrpc import JSONObject, RequestId
 logger = logging.getLogger("mcp_trio")
 
 LISTEN = "subscriptions/listen"
+#: Seconds that a server in place of another has for the subscriptions of a session.
+RESTORING_TIME = 5.0
 _METHODS = {event: method for method, event in LISTS.items()}
 
 
@@ -59,6 +61,11 @@ class SessionChanges:
         self._nursery: trio.Nursery | None = None
         self._scopes: dict[str, trio.CancelScope] = {}
 
+    @property
+    def wanted(self) -> bool:
+        """Whether there is anything that the client would miss without a server."""
+        return bool(self._session.subscriptions)
+
     async def attend(
         self,
         client: Client,
@@ -70,11 +77,12 @@ class SessionChanges:
             self._nursery = nursery
             self._scopes.clear()
             try:
-                task_status.started()
                 if is_modern(client.protocol_version):
                     nursery.start_soon(self._hear_lists, client)
-                for uri in list(self._session.subscriptions):
-                    nursery.start_soon(self._hear_again, client, uri)
+                with trio.move_on_after(RESTORING_TIME):
+                    for uri in list(self._session.subscriptions):
+                        await self._hear_again(client, uri)
+                task_status.started()
                 await trio.sleep_forever()
             finally:
                 self._nursery = None
@@ -112,10 +120,13 @@ class SessionChanges:
             raise answer_for(failure) from failure
 
     async def _hear_again(self, client: Client, uri: str) -> None:
+        """Subscribe at a server in place of one that died; what changed meanwhile, nobody knows."""
         try:
             await self._start_hearing(client, uri)
         except MCPError as exc:
             logger.warning("a subscription is lost with the server that had it: %s", exc)
+        else:
+            self._news.put(*notification_of(ResourceUpdated(uri)))
 
     async def _hear(
         self,

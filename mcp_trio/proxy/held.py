@@ -37,6 +37,8 @@ logger = logging.getLogger("mcp_trio")
 
 #: Seconds that a call waits for its client to come back: as long as a person may take to answer.
 HOLD_TIME = 600.0
+#: Seconds in which a server may ask more, so that it is all asked in one round.
+GATHERING_TIME = 0.02
 #: Calls that may wait so. Beyond it, the one that has waited longest is given up.
 MOST_HELD = 1000
 
@@ -131,6 +133,8 @@ class HeldCall(OpenCall):
             await trio.lowlevel.checkpoint()
             while self._outcome is None and not self.questions:
                 await self._news.park()
+                if self._outcome is None:
+                    await trio.sleep(GATHERING_TIME)
         except BaseException:
             self.give_up()
             raise

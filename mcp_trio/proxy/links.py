@@ -126,7 +126,11 @@ class Link(ABC):
 
     def open_upstream(self, open_client: Open) -> None:
         """Set what the server is opened with."""
-        self.upstream = Upstream(open_client, self.attend)
+        self.upstream = Upstream(open_client, self.attend, is_missed=self.is_missed)
+
+    def is_missed(self) -> bool:
+        """Whether somebody waits for what a server says of itself."""
+        return False
 
     @abstractmethod
     async def attend(

@@ -161,6 +161,9 @@ class SessionLink(Link):
 
     # What the server sends of itself
 
+    def is_missed(self) -> bool:
+        return self._changes.wanted
+
     async def attend(
         self,
         client: Client,

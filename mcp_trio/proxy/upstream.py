@@ -62,11 +62,15 @@ class Upstream:
     Args:
         open_client: Opens a client of the server.
         attend: A task beside each connection; it must not raise once it has started.
+        is_missed: Whether a server that has died is missed though nobody asks it anything.
     """
 
-    def __init__(self, open_client: Open, attend: Attend) -> None:
+    def __init__(
+        self, open_client: Open, attend: Attend, *, is_missed: Callable[[], bool] = bool
+    ) -> None:
         self._open = open_client
         self._attend = attend
+        self._is_missed = is_missed
         self._attempt = _Attempt()
 
     @property
@@ -124,6 +128,8 @@ class Upstream:
             self._attempt = _Attempt()
             if attempt.client is None and attempt.failure is None:
                 attempt.failure = ConnectionClosed("the proxy ends")
+            if attempt.client is not None and self._is_missed():
+                self._attempt.wanted.set()
             attempt.settled.set()
             attempt.over.set()
 

@@ -27,6 +27,9 @@ STARTS: Mapping[str, dict[str, Step | list[Step]]] = {
     "modern": MODERN_START,
 }
 
+#: Seconds of virtual time after which a test counts as hanging.
+PATIENCE = 100_000
+
 
 @attrs.frozen
 class Person:
@@ -158,8 +161,9 @@ async def through(
     behind: Any, up: str, down: str, *, proxy: Callable[..., Proxy] = Proxy, **options: Any
 ) -> AsyncIterator[Client]:
     """A client in one era of a proxy of `behind`, which is spoken to in another."""
-    async with mcp_trio.open_client(proxy(behind, mode=up), mode=down, **options) as client:
-        yield client
+    with trio.fail_after(PATIENCE):
+        async with mcp_trio.open_client(proxy(behind, mode=up), mode=down, **options) as client:
+            yield client
 
 
 class Scripts:
@@ -167,6 +171,7 @@ class Scripts:
 
     Attributes:
         connections: All there were, the latest last.
+        open: How many there are.
     """
 
     def __init__(
@@ -175,6 +180,7 @@ class Scripts:
         self._start: dict[str, Step | list[Step]] = {**STARTS[up], **start}
         self._steps = steps or {}
         self.connections: list[Scripted] = []
+        self.open = 0
 
     @property
     def latest(self) -> Scripted:
@@ -186,9 +192,13 @@ class Scripts:
         scripted = Scripted(copy.copy(self._steps), start=self._start)
         scripted._stream = stream
         self.connections.append(scripted)
-        async with trio.open_nursery() as nursery:
-            await scripted._serve(nursery)
-            nursery.cancel_scope.cancel()
+        self.open += 1
+        try:
+            async with trio.open_nursery() as nursery:
+                await scripted._serve(nursery)
+                nursery.cancel_scope.cancel()
+        finally:
+            self.open -= 1
 
 
 def text_of(result: Any) -> str:

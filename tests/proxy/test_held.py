@@ -15,7 +15,7 @@ from mcp_trio.proxy.app import Proxy
 from tests.client.scripted import Answer, JSONObject, Scripted, Step, text_result
 from tests.server.raw import Raw, open_raw
 
-from .kit import Scripts
+from .kit import PATIENCE, Scripts
 
 CAN_ASK: JSONObject = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
 FORM: JSONObject = {
@@ -58,8 +58,9 @@ def responses(result: JSONObject, *answers: JSONObject) -> JSONObject:
 async def served(*steps: Step, **options: Any) -> AsyncIterator[tuple[Raw, Scripts]]:
     """A modern client of a proxy whose legacy server follows these steps for tools."""
     scripts = Scripts("legacy", {"tools/call": list(steps) or [ASK_NAME]})
-    async with open_raw(Proxy(scripts, mode="legacy", **options)) as raw:
-        yield raw, scripts
+    with trio.fail_after(PATIENCE):
+        async with open_raw(Proxy(scripts, mode="legacy", **options)) as raw:
+            yield raw, scripts
 
 
 async def test_a_question_becomes_a_result(autojump_clock: MockClock) -> None:
@@ -257,7 +258,7 @@ async def test_the_server_dies_while_held(autojump_clock: MockClock) -> None:
     ("method", "params", "declared", "code"),
     [
         ("elicitation/create", FORM, {}, -32601),
-        ("elicitation/create", FORM, {"sampling": {}}, -32602),
+        ("elicitation/create", FORM, {"sampling": {}}, -32601),
         ("elicitation/create", {"mode": "url", "url": "https://x"}, {"elicitation": {}}, -32602),
         ("sampling/createMessage", {"messages": []}, {"elicitation": {}}, -32601),
         ("sampling/createMessage", {"messages": [], "tools": [{}]}, {"sampling": {}}, -32602),
@@ -294,7 +295,9 @@ async def test_pages_to_visit_first(autojump_clock: MockClock) -> None:
         first = (await call(raw))["result"]
         (question,) = first["inputRequests"].values()
         assert question["params"] == {"mode": "url", "message": "Sign", "url": "https://x"}
-        again = {"inputResponses": {key: {"action": "accept"} for key in first["inputRequests"]}}
+        again: JSONObject = {
+            "inputResponses": {key: {"action": "accept"} for key in first["inputRequests"]}
+        }
         assert (await call(raw, **again))["result"]["content"] == []
         assert "inputResponses" not in scripts.latest.sent("tools/call")[-1]["params"]
 
