@@ -10,8 +10,9 @@ from functools import lru_cache
 JSON_TYPE = "application/json"
 SSE_TYPE = "text/event-stream"
 
-#: One element of a list; a comma inside quotes does not end it.
-_ELEMENT = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*")+')
+#: One element of a list; a comma inside quotes does not end it. Quotes that nobody closes go on to
+#: the end: trying again behind each would take a header that is full of them seconds to read.
+_ELEMENT = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*+(?:"|\\?\Z))++', re.DOTALL)
 _WEIGHT = re.compile(r"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?")
 
 

@@ -1,5 +1,8 @@
 """Content-Type and Accept: capitals, parameters, wildcards and weights."""
 
+import time
+from itertools import product
+
 import pytest
 import trio.testing
 from hypothesis import given
@@ -83,6 +86,23 @@ def test_any_accept_can_be_read(accept: str) -> None:
     """Whatever stands there, it is read without an error."""
     accepts(accept, *BOTH)
     is_json(accept)
+
+
+@pytest.mark.parametrize("part", ["".join(two) for two in product('",;=\\a', repeat=2)])
+def test_no_accept_takes_long_to_be_read(part: str) -> None:
+    """A header that a client sends must not stop the server for everybody else."""
+    for accept in (part * 15_000, f'"{part * 15_000}'):
+        start = time.process_time()
+        accepts(accept, *BOTH)
+        is_json(accept)
+        assert time.process_time() - start < 0.5
+
+
+@pytest.mark.parametrize("quoted", ['"*/*, */*"', '"a\\", */*"', '", */*', '"a\\", */*', '"\\'])
+def test_what_stands_in_quotes_is_no_media_type(quoted: str) -> None:
+    """A comma in quotes ends nothing; a backslash, or nobody, keeps them open."""
+    assert not accepts(f"x/y;z={quoted}", *BOTH)
+    assert accepts(f"*/*, x/y;z={quoted}", *BOTH)
 
 
 @pytest.mark.parametrize(
