@@ -3,6 +3,7 @@
 import gzip
 import logging
 import ssl
+import time
 import traceback
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,7 +21,7 @@ from trio.testing import MockClock
 import mcp_trio
 from mcp_trio.transports.http_endpoint import Endpoint, Unreachable, open_endpoint
 from mcp_trio.transports.http_packing import PIECE, BadPacking, Unpacker
-from mcp_trio.transports.http_reply import shown
+from mcp_trio.transports.http_reply import REFUSAL_LIMIT, shown
 from tests.transports.web import Events, Seen, Web, modern, result, text
 
 Handler = Callable[[trio.SocketStream], Awaitable[object]]
@@ -301,6 +302,51 @@ async def test_reading_ends_where_the_reader_wants_it(autojump_clock: MockClock)
             assert scope.cancelled_caught == (how == "cancel")
             assert body.closed.is_set()
             assert got[:1] == [b"one"]
+
+
+async def test_what_unpacks_to_very_much_holds_nobody_up(autojump_clock: MockClock) -> None:
+    """A bomb is unpacked in turn with everything else, and no longer than somebody wants it."""
+    plain, turns, got = 4_000_000, 0, 0
+    body = Events(gzip.compress(bytes(plain)))
+
+    async def site(seen: Seen) -> httpx.Response:
+        return body.response(**{"content-encoding": "gzip"})
+
+    def sink(piece: bytes) -> None:
+        nonlocal got
+        got += len(piece)
+
+    async def somebody_else(scope: trio.CancelScope) -> None:
+        nonlocal turns
+        while turns < 10:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+        scope.cancel()
+
+    async with endpoint(Web(site)) as there, trio.open_nursery() as nursery:
+        with trio.CancelScope() as scope:
+            async with there.open("GET", {}) as reply:
+                nursery.start_soon(somebody_else, scope)
+                await reply.pour(sink)
+    assert scope.cancelled_caught
+    assert 0 < got <= 20 * PIECE
+    assert body.closed.is_set()
+
+
+@pytest.mark.parametrize("what", [b"<title>", b"<title", b"<title></t", b"<", b">", b"<title><"])
+async def test_no_page_takes_long_to_be_told(what: bytes, autojump_clock: MockClock) -> None:
+    """A stranger writes the page of an error, and must not stop the program with it."""
+
+    async def site(seen: Seen) -> httpx.Response:
+        page = what * (REFUSAL_LIMIT // len(what))
+        return httpx.Response(500, content=page, headers={"content-type": "text/html"})
+
+    async with endpoint(Web(site)) as there:
+        start = time.process_time()
+        refusal = await there.tell({}, b"{}")
+        assert time.process_time() - start < 0.3
+    assert refusal is not None
+    assert refusal.status == 500
 
 
 def test_the_packings_that_are_offered_are_understood() -> None:
