@@ -22,6 +22,7 @@ not raise, they record the reason, and the next call finds it. An exception of t
 the block as itself and not inside a group, since a nursery is nobody's business but ours.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -322,7 +323,10 @@ async def open_connection(
             finally:
                 peer.close(Closed("the connection was closed at this end"))
     finally:
-        with trio.CancelScope(deadline=trio.current_time() + CLOSE_TIME, shield=True):
+        # Who is cancelled has no time for goodbyes: then closing is cutting.
+        hurried = trio.current_effective_deadline() == -math.inf
+        patience = 0.0 if hurried else CLOSE_TIME
+        with trio.CancelScope(deadline=trio.current_time() + patience, shield=True):
             await stream.aclose()
 
 

@@ -70,6 +70,7 @@ class ControlStream(_Mailbox):
         self._send = send
         self._nursery = nursery
         self._failure = ""
+        self.over = False
 
     async def deliver(self, message: JSONObject) -> None:
         """Take a message that the server sent by itself: a notification or a request.
@@ -83,6 +84,8 @@ class ControlStream(_Mailbox):
 
     async def send(self, frames: Sequence[bytes]) -> None:
         # Each in a task of its own: one message is on its way until it is answered.
+        if self.over:
+            raise trio.ClosedResourceError(f"the way to the server {self._name!r} is closed")
         for frame in frames:
             self._nursery.start_soon(self._exchange, msgspec.json.decode(frame))
         await trio.lowlevel.checkpoint()
@@ -116,7 +119,11 @@ async def open_control_stream(name: str, send: SendRequest) -> AsyncIterator[Con
             connection: the client's calls raise `ConnectionClosed` with it as the reason.
     """
     async with open_private_nursery() as nursery:
-        yield ControlStream(name, send, nursery)
+        stream = ControlStream(name, send, nursery)
+        try:
+            yield stream
+        finally:
+            stream.over = True
 
 
 class _ServedStream(_Mailbox):

@@ -8,6 +8,7 @@ import pytest
 import trio
 
 import mcp_trio
+from mcp_trio.testing import exhaustive_cancellation
 from mcp_trio.transports.websocket import open_websocket_stream
 
 LIMIT = 1 << 20
@@ -234,3 +235,17 @@ async def test_tls() -> None:
             async with open_websocket_stream(url, message_limit=LIMIT):
                 raise AssertionError("unreachable")
         nursery.cancel_scope.cancel()
+
+
+def test_cancelled_anywhere() -> None:
+    """I1 to I3 with real sockets: no task and no descriptor is left, at either end."""
+
+    async def scenario() -> None:
+        async with serving(make_server()) as url, mcp_trio.open_client(url) as client:
+            await client.call_tool("echo", {"text": "hi"}, on_progress=lambda p: None)
+            async with client.listen(tools=True):
+                pass
+
+    steps = exhaustive_cancellation(scenario, real_clock=True, time_limit=10)
+    print(f"\nWebSocket: {steps} task steps tried")
+    assert steps > 50
