@@ -89,10 +89,12 @@ class SharedReader(ABC):
 
     async def _watch(self) -> None:
         try:
-            while self._wanted and not self.ended and len(self._ahead) < READ_AHEAD:
+            while True:  # once in any case: whoever asked for `more` meanwhile waits for this task
                 await self._read_once()
                 self._news.set()
                 self._news = trio.Event()
+                if not self._wanted or self.ended or len(self._ahead) >= READ_AHEAD:
+                    return
         finally:
             self._watching = False
 

@@ -64,6 +64,22 @@ async def test_keep_alive_and_its_end() -> None:
         assert await client.at_end()
 
 
+@pytest.mark.parametrize("steps", [1, 2, 3])
+async def test_waiting_after_the_answer(steps: int, autojump_clock: trio.testing.MockClock) -> None:
+    """Guards the next request from a handler that goes on after it has answered this one."""
+
+    async def lingering(exchange: Exchange) -> None:
+        await echo(exchange)
+        for _ in range(steps):
+            await trio.lowlevel.checkpoint()
+
+    for _ in range(20):  # what runs first is a matter of chance
+        async with connected(lingering) as client:
+            for body in (b"one", b"two", b"three"):
+                assert (await client.ask(post(body))).body == body
+    assert trio.current_time() == 0
+
+
 async def test_http_1_0() -> None:
     """Guards that an old client gets an answer that ends with the connection, streams too."""
 
