@@ -4,7 +4,7 @@ What a command needs to do its work is imported when it runs, so that `--help` i
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import click
 
 from mcp_trio.cli.ending import TOOL_FAILED, write_stdout
 from mcp_trio.cli.targets import (
+    DEMO,
     URL,
     load_server,
     read_address,
@@ -25,6 +26,7 @@ from mcp_trio.protocol.revisions import REVISIONS
 
 if TYPE_CHECKING:
     from mcp_trio.cli.link import Link
+    from mcp_trio.server.app import Server
 
 MODES = ("auto", "modern", "legacy", *REVISIONS)
 TARGETS = """
@@ -151,6 +153,20 @@ def print_result(as_json: bool, wire: Any, show: str, result: object) -> None:
     write_stdout(shows.rendered(getattr(shows, show), result))
 
 
+def served(word: str | None, *, mode: str, env: Sequence[str], header: Sequence[str]) -> "Server":
+    """What `serve` serves: a `Server` object, or a proxy of one that is somewhere else."""
+    command = click.get_current_context().obj or ()
+    if not command and (word is None or not URL.match(word)):
+        if env or header or mode != "auto":
+            text = "--env, --header and --mode are for a URL and for -- COMMAND ARGS..."
+            raise click.UsageError(text)
+        return load_server(word or DEMO)
+    from mcp_trio.proxy.app import Proxy
+
+    target = read_target(word, command, read_env(env))
+    return Proxy(target.to_open("inherit"), mode=mode, headers=read_headers(header, target))
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=STATUS)
 @click.version_option(package_name="mcp-trio", prog_name="mcp-trio")
 def cli() -> None:
@@ -244,14 +260,31 @@ def prompt(name: str, arguments: tuple[str, ...], as_json: bool, **options: Any)
     print_result(as_json, unstructure(result), "messages", result)
 
 
-@cli.command()
-@click.argument("target", default="demo")
+@cli.command(cls=ServerCommand)
+@click.argument("target", required=False)
 @click.option("--http", metavar="HOST:PORT", help="Serve over HTTP, at /mcp.")
 @click.option("--sse", is_flag=True, help="With --http: clients of 2024-11-05 too, at /sse.")
 @click.option("--websocket", metavar="HOST:PORT", help="Serve over WebSocket.")
 @click.option("--unix", metavar="PATH", help="Serve at a Unix socket, with the framing of stdio.")
+@click.option(
+    "--mode",
+    type=click.Choice(MODES),
+    default="auto",
+    help="For a URL or COMMAND: the era to speak to it; by default its client's.",
+)
+@click.option(
+    "--env", "-e", multiple=True, metavar="NAME[=VALUE]", help="A variable that COMMAND gets."
+)
+@click.option(
+    "--header", "-H", multiple=True, metavar="'NAME: VALUE'", help="An HTTP header for the URL."
+)
 def serve(
-    target: str, http: str | None, sse: bool, websocket: str | None, unix: str | None
+    target: str | None,
+    http: str | None,
+    sse: bool,
+    websocket: str | None,
+    unix: str | None,
+    **behind: Any,
 ) -> None:
     """Serve TARGET: over standard input and output, or wherever the options say.
 
@@ -260,13 +293,15 @@ def serve(
       demo             the bundled demo server; also if there is no TARGET
       module:server    a Server object in a Python module
       path.py:server   a Server object in a Python file
+      URL              a server that runs, to be served again: stdio to HTTP, and back
+      -- COMMAND ARGS  the same for a server to start, one for each client that has a session
 
     HOST:PORT without HOST, as :8000, listens at all addresses; a PORT alone at this computer's.
     """
     if sse and http is None:
         raise click.UsageError("--sse goes with --http.")
     if http is None and websocket is None and unix is None:
-        load_server(target).run()
+        served(target, **behind).run()
         return
     from mcp_trio.cli.serving import Places, serve_at
 
@@ -276,4 +311,4 @@ def serve(
         websocket=None if websocket is None else read_address(websocket),
         unix=unix,
     )
-    serve_at(load_server(target), places)
+    serve_at(served(target, **behind), places)

@@ -17,7 +17,7 @@ import re
 import shlex
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from types import ModuleType
@@ -28,7 +28,7 @@ import click
 
 if TYPE_CHECKING:
     from mcp_trio.server.app import Server
-    from mcp_trio.transports.parameters import StdioParameters
+    from mcp_trio.transports.parameters import StderrMode, StdioParameters
 
 DEMO = "demo"
 DEMO_OBJECT = "mcp_trio.demo:server"
@@ -53,13 +53,13 @@ class Target:
     env: Mapping[str, str] = attrs.field(factory=dict)
     url: str | None = None
 
-    def to_open(self, on_stderr: Callable[[str], object]) -> "StdioParameters | str":
-        """What `open_client` takes."""
+    def to_open(self, stderr: "StderrMode") -> "StdioParameters | str":
+        """What `open_client` takes; `stderr` is for a server that is started."""
         from mcp_trio.transports.parameters import StdioParameters
 
         if self.url is not None:
             return self.url
-        return StdioParameters(self.argv[0], self.argv[1:], env=self.env, stderr=on_stderr)
+        return StdioParameters(self.argv[0], self.argv[1:], env=self.env, stderr=stderr)
 
 
 def read_target(word: str | None, command: Sequence[str], env: Mapping[str, str]) -> Target:

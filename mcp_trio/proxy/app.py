@@ -23,6 +23,7 @@ from mcp_trio.proxy.relaying import Relay
 from mcp_trio.proxy.sessions import SessionLink
 from mcp_trio.proxy.shared import SharedLink
 from mcp_trio.server.app import Server
+from mcp_trio.server.bus import ListKind
 from mcp_trio.server.context import Context
 from mcp_trio.server.dispatch import Middleware
 from mcp_trio.server.session import Session
@@ -45,8 +46,9 @@ class Proxy(Server):
         proxy = Proxy(["npx", "-y", "some-server"])
         await proxy.serve_http(8000)
 
-    Everything that serves a `Server` serves a proxy, and nothing can be registered with one: what
-    it offers is what the server behind it offers. Requests, results and notifications pass as they
+    Everything that serves a `Server` serves a proxy. What it offers is what the server behind it
+    offers: no tools, resources or prompts can be registered with a proxy, but `request` answers a
+    method instead of passing it on, and `middleware` stands around all of them. Requests, results and notifications pass as they
     are, as far as the revisions on both sides allow, with whatever this package knows nothing of.
 
     Each legacy session has a connection to the server of its own, opened by its `initialize`; all
@@ -111,6 +113,12 @@ class Proxy(Server):
 
     def __repr__(self) -> str:
         return f"<Proxy in mode {self._mode!r}>"
+
+    def _changed(self, kind: ListKind) -> None:
+        """Something was registered with what has nothing of its own."""
+        raise TypeError(
+            f"a proxy has no {kind} of its own: register them with the server behind it"
+        )
 
     def link_of(self, ctx: Context) -> Link:
         """What a request is passed on by."""

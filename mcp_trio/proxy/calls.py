@@ -64,10 +64,9 @@ class OpenCall:
         return self.method in METHODS and METHODS[self.method].may_ask
 
     def told(self, method: str, params: JSONObject | None) -> None:
-        """Pass a notification on; for the task that reads."""
+        """Pass a notification on, if the client's revision has it; for the task that reads."""
         if self.ctx is not None:
-            fitted = None if params is None else fit_params(method, params, self.info.version)
-            self.passing.put(method, fitted)
+            self.passing.put(method, params, self.info.version)
 
     async def progressed(self, params: JSONObject) -> None:
         """Pass progress on, under the client's own token, if it wants to hear of it."""

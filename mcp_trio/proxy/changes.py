@@ -22,7 +22,7 @@ from mcp_trio.protocol.revisions import is_modern
 from mcp_trio.proxy.calls import FAILURES
 from mcp_trio.proxy.passing import Passing
 from mcp_trio.proxy.upstream import answer_for
-from mcp_trio.server.bus import Interest, SubscriptionBus
+from mcp_trio.server.bus import Interest
 from mcp_trio.server.context import Context
 from mcp_trio.server.params import invalid, required
 from mcp_trio.server.session import Session
@@ -126,7 +126,7 @@ class SessionChanges:
         except MCPError as exc:
             logger.warning("a subscription is lost with the server that had it: %s", exc)
         else:
-            self._news.put(*notification_of(ResourceUpdated(uri)))
+            self._put(ResourceUpdated(uri))
 
     async def _hear(
         self,
@@ -168,8 +168,11 @@ class SessionChanges:
         """Pass events on; those of a legacy server have passed already, as notifications."""
         async for event in events:
             if is_modern(client.protocol_version):
-                method, params = notification_of(event)
-                self._news.put(method, params or None)
+                self._put(event)
+
+    def _put(self, event: Event) -> None:
+        method, params = notification_of(event)
+        self._news.put(method, params or None, self._session.version or "")
 
 
 async def listen(ctx: Context, params: JSONObject, client: Client) -> JSONObject:
@@ -181,7 +184,7 @@ async def listen(ctx: Context, params: JSONObject, client: Client) -> JSONObject
     tag = tag_of(ctx.request_id)
     try:
         async with (
-            _until_shutdown(ctx.server.bus),
+            _until_shutdown(ctx),
             client.listen(
                 tools=asked.tools,
                 prompts=asked.prompts,
@@ -212,14 +215,14 @@ class Listens:
         if isinstance(id, str | int) and id in self._by_id:
             ctx, passing = self._by_id[id]
             meta = {**params["_meta"], keys.SUBSCRIPTION_ID: ctx.request_id}
-            passing.put(method, {**params, "_meta": meta})
+            passing.put(method, {**params, "_meta": meta}, ctx.protocol_version)
 
     async def listen(self, ctx: Context, params: JSONObject, client: Client) -> JSONObject:
         """Answer a `subscriptions/listen` by passing it on, and all that comes of it."""
         passing = Passing(ctx.incoming.notify, self._nursery)
         result: JSONObject = {}
         try:
-            async with _until_shutdown(ctx.server.bus):
+            async with _until_shutdown(ctx):
                 with client.peer.call(LISTEN, client.dressed(params), endable=True) as call:
                     self._by_id[call.id] = ctx, passing
                     try:
@@ -237,12 +240,12 @@ class Listens:
 
 
 @asynccontextmanager
-async def _until_shutdown(bus: SubscriptionBus) -> AsyncIterator[None]:
-    """Cancel the block when the subscriptions of our own bus are ended, as before a shutdown."""
+async def _until_shutdown(ctx: Context) -> AsyncIterator[None]:
+    """Cancel the block when subscriptions to our own bus are ended, as before a shutdown."""
     async with open_private_nursery() as nursery:
 
         async def watch() -> None:
-            with bus.subscribe(Interest()) as nothing:
+            with ctx.server.bus.subscribe(Interest(), by=ctx.info.session.peer) as nothing:
                 async for _ in nothing:
                     pass
             nursery.cancel_scope.cancel()

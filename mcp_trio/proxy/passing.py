@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import trio
 
 from mcp_trio.exceptions import ConnectionClosed
+from mcp_trio.protocol.fit import fit_params
 from mcp_trio.protocol.methods import METHODS
 from mcp_trio.wire.jsonrpc import JSONObject
 
@@ -46,9 +47,12 @@ class Passing:
         self._idle = trio.lowlevel.ParkingLot()
         self._dropped = 0
 
-    def put(self, method: str, params: JSONObject | None) -> None:
-        """Have a notification sent; never waits."""
-        notification = (method, params)
+    def put(self, method: str, params: JSONObject | None, version: str) -> None:
+        """Have a notification sent, as far as the client's revision has it; never waits."""
+        row = METHODS.get(method)
+        if row is not None and not row.may_send("server", version):
+            return
+        notification = (method, params and fit_params(method, params, version))
         if is_change(method):
             if notification in self._waiting:
                 return

@@ -20,7 +20,7 @@ from mcp_trio.exceptions import ConnectionClosed, MCPError, ProtocolError
 from mcp_trio.incoming import IncomingRequest
 from mcp_trio.protocol.convert import structure
 from mcp_trio.protocol.errors import INVALID_REQUEST, METHOD_NOT_FOUND
-from mcp_trio.protocol.fit import FitError, fit_params, fit_result
+from mcp_trio.protocol.fit import FitError, fit_result
 from mcp_trio.protocol.methods import METHODS
 from mcp_trio.protocol.revisions import is_modern
 from mcp_trio.protocol.types.base import Implementation
@@ -239,8 +239,7 @@ class SessionLink(Link):
         if calls and not is_change(method):
             calls[0].told(method, params)
         else:
-            fitted = None if params is None else fit_params(method, params, self.version)
-            self._news.put(method, fitted)
+            self._news.put(method, params, self.version)
 
     async def _tell(self, method: str, params: JSONObject | None) -> None:
         if method not in _EARLY:

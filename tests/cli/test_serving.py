@@ -51,3 +51,61 @@ def test_a_url_where_nobody_is() -> None:
         assert (run.status, run.stdout) == (3, "")
         assert run.stderr.startswith(f"mcp-trio: no connection to {url}: cannot connect")
         assert run.stderr.count("\n") == 1
+
+
+DEMO = [sys.executable, "-m", "mcp_trio", "serve"]
+
+
+def test_a_command_served_again(tmp_path: Path) -> None:
+    """What follows -- is started for the clients, and is there at every address, in any era."""
+    words = ["serve", "--http", "0", "--unix", str(tmp_path / "socket"), "--", *DEMO]
+    with started(*words) as server:
+        assert server.stderr is not None
+        said = [server.stderr.readline().decode().split()[-1] for _ in range(2)]
+        for url in said:
+            for mode in ("legacy", "modern"):
+                run = mcp_trio("call", "--json", "--mode", mode, "add", "a=1", "b=2", "-t", url)
+                assert (run.status, run.stderr) == (0, ""), (url, mode)
+                assert run.document["structuredContent"] == {"result": 3}
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(10) == 143
+
+
+def test_a_url_served_again() -> None:
+    """A server at a URL becomes one over standard input and output, with headers for it."""
+    with started("serve", "--http", "0") as server:
+        assert server.stderr is not None
+        url = server.stderr.readline().decode().split()[-1]
+        again = [*DEMO, url, "--header", "Acme: 1"]
+        run = mcp_trio("call", "--json", "add", "a=1", "b=2", "--", *again)
+        assert (run.status, run.stderr) == (0, "")
+        assert run.document["structuredContent"] == {"result": 3}
+
+
+def test_a_command_that_cannot_be_started() -> None:
+    """The client hears which kind of trouble there is, and the command says the rest."""
+    run = mcp_trio("inspect", "-v", "--", *DEMO, "--", "/no/such/program")
+    assert run.status == 3
+    assert "The server behind this one cannot be started" in run.stderr
+    assert "/no/such/program" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["demo", "--", "x"], "Two targets"),
+        (["--"], "no command after --"),
+        (["ftp://x"], "starts with http"),
+        (["demo", "--mode", "legacy"], "are for a URL"),
+        (["--env", "A=1"], "are for a URL"),
+        (["demo", "--header", "A: 1"], "are for a URL"),
+        (["--header", "A: 1", "--", "x"], "--header is for http"),
+        (["http://x", "--env", "A=1"], "--env is for servers that are started"),
+        (["http://x", "--sse"], "--sse goes with --http"),
+    ],
+)
+def test_usage_of_serving_again(words: list[str], complaint: str) -> None:
+    """Options that make no sense together are named, and nothing is started."""
+    run = mcp_trio("serve", *words)
+    assert run.status == 2
+    assert complaint in run.stderr

@@ -78,7 +78,7 @@ def test_a_server_that_could_not_declare_completion() -> None:
 
 def test_client_capabilities() -> None:
     """A client is not taken to be able to do what its own revision does not have."""
-    declared = {"sampling": {}, "elicitation": {}, "tasks": {}, "acme": {}}
+    declared: dict[str, Any] = {"sampling": {}, "elicitation": {}, "tasks": {}, "acme": {}}
     assert eras.client_capabilities(declared, V4, V4) == declared
     assert eras.client_capabilities(declared, V4, V5) == {
         "sampling": {},
@@ -178,7 +178,7 @@ def test_log_levels(level: object, threshold: str | None, wanted: bool) -> None:
 )
 def test_pages_that_are_none(data: Any) -> None:
     """The error that names pages stays an error if it names none, or the client shows none."""
-    able = {"elicitation": {"url": {}}}
+    able: dict[str, Any] = {"elicitation": {"url": {}}}
     assert eras.pages_to_visit(MCPError(-32042, "x", data), able, V5) is None
     assert eras.pages_to_visit(MCPError(-32601, "x", {"elicitations": [{}]}), able, V5) is None
     assert eras.pages_to_visit(MCPError(-32042, "x", {"elicitations": [{}]}), {}, V5) is None

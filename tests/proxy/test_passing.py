@@ -12,6 +12,7 @@ from mcp_trio.proxy import passing
 from mcp_trio.proxy.passing import Passing
 from mcp_trio.wire.jsonrpc import JSONObject
 
+VERSION = "2025-11-25"
 CHANGED = "notifications/tools/list_changed"
 
 
@@ -42,7 +43,7 @@ async def test_order_and_draining(autojump_clock: MockClock) -> None:
     async with opened() as (notes, client):
         client.reads.set()
         for number in range(5):
-            notes.put("n", {"number": number})
+            notes.put("n", {"number": number}, VERSION)
         await notes.drained()
         assert [params for _, params in client.got] == [{"number": n} for n in range(5)]
 
@@ -53,10 +54,10 @@ async def test_a_slow_client_loses_the_oldest(
     """Memory is bounded; news of changes is kept, once each, however much else is lost."""
     monkeypatch.setattr(passing, "MOST_WAITING", 3)
     async with opened() as (notes, client):
-        notes.put(CHANGED, None)
-        notes.put(CHANGED, None)
+        notes.put(CHANGED, None, VERSION)
+        notes.put(CHANGED, None, VERSION)
         for number in range(10):
-            notes.put("n", {"number": number})
+            notes.put("n", {"number": number}, VERSION)
         client.reads.set()
         await notes.drained()
     assert [note for note in client.got if note[0] == CHANGED] == [(CHANGED, None)]
@@ -70,8 +71,8 @@ async def test_a_client_that_is_gone(autojump_clock: MockClock) -> None:
     async with opened() as (notes, client):
         client.gone = True
         client.reads.set()
-        notes.put("n", None)
-        notes.put("n", None)
+        notes.put("n", None, VERSION)
+        notes.put("n", None, VERSION)
         await notes.drained()
         assert client.got == []
 
@@ -79,8 +80,24 @@ async def test_a_client_that_is_gone(autojump_clock: MockClock) -> None:
 async def test_stopping(autojump_clock: MockClock) -> None:
     """What belongs to a request that is over is not sent any more."""
     async with opened() as (notes, client):
-        notes.put("n", None)
+        notes.put("n", None, VERSION)
         await trio.sleep(1)
         notes.stop()
         await notes.drained()
         assert client.got == []
+
+
+async def test_what_the_clients_revision_has(autojump_clock: MockClock) -> None:
+    """A notification that the client's revision does not know is not sent, nor a field of it."""
+    method = "notifications/elicitation/complete"
+    progress = {"progressToken": 1, "progress": 1, "message": "x"}
+    async with opened() as (notes, client):
+        client.reads.set()
+        for version in ("2025-11-25", "2026-07-28"):
+            notes.put(method, {"elicitationId": "1"}, version)
+        notes.put("notifications/progress", progress, "2024-11-05")
+        await notes.drained()
+    assert client.got == [
+        (method, {"elicitationId": "1"}),
+        ("notifications/progress", {"progressToken": 1, "progress": 1}),
+    ]

@@ -12,7 +12,7 @@ import mcp_trio
 from mcp_trio import Context, MCPError
 from mcp_trio.protocol import meta as keys
 from mcp_trio.proxy.app import Proxy
-from tests.client.scripted import Answer, JSONObject, Scripted, Step, text_result
+from tests.client.scripted import Answer, JSONObject, Scripted, Step, initialized, text_result
 from tests.server.raw import Raw, open_raw
 
 from .kit import PATIENCE, Kit, Person, Scripts, text_of
@@ -367,8 +367,6 @@ async def test_initialize_fails_with_the_server(autojump_clock: MockClock) -> No
         assert "closed on Mondays" in failed["error"]["message"]
         assert "error" in await raw.request("tools/list")
         del scripts._start["initialize"]
-        from tests.client.scripted import initialized
-
         scripts._start["initialize"] = initialized()
         assert "result" in await raw.request("initialize", params)
 
@@ -378,3 +376,26 @@ async def test_ping_before_initialize(autojump_clock: MockClock) -> None:
     async with open_raw(Proxy(scripts := Scripts("legacy"))) as raw:
         assert (await raw.request("ping"))["result"] == {}
         assert scripts.connections == []
+
+
+async def test_methods_of_its_own(autojump_clock: MockClock) -> None:
+    """A proxy can answer a method itself, and look at all of them, but has no tools of its own."""
+    proxy = Proxy(Kit().server)
+    seen: list[str] = []
+
+    @proxy.request("acme/own")
+    async def own(params: JSONObject) -> JSONObject:
+        return {"own": params["x"]}
+
+    @proxy.middleware
+    async def look(ctx: Context, params: JSONObject, proceed: Any) -> JSONObject:
+        seen.append(ctx.method)
+        result: JSONObject = await proceed(params)
+        return result
+
+    with pytest.raises(TypeError, match="a proxy has no tools of its own"):
+        proxy.tool()(own)
+    async with mcp_trio.open_client(proxy) as client:
+        assert (await client.request("acme/own", {"x": 1}))["own"] == 1
+        await client.call_tool("add", {"a": 1, "b": 2})
+    assert seen == ["server/discover", "acme/own", "tools/call"]
