@@ -48,8 +48,9 @@ class Proxy(Server):
 
     Everything that serves a `Server` serves a proxy. What it offers is what the server behind it
     offers: no tools, resources or prompts can be registered with a proxy, but `request` answers a
-    method instead of passing it on, and `middleware` stands around all of them. Requests, results and notifications pass as they
-    are, as far as the revisions on both sides allow, with whatever this package knows nothing of.
+    method instead of passing it on, and `middleware` stands around all of them. Requests, results
+    and notifications pass as they are, as far as the revisions on both sides allow, with whatever
+    this package knows nothing of.
 
     Each legacy session has a connection to the server of its own, opened by its `initialize`; all
     modern clients share one, opened by the first request. What dies is opened again for the next
