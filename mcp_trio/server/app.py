@@ -538,7 +538,7 @@ class Server:
                 await (shutdown() if callable(shutdown) else shutdown)
             handler.wind_down()
 
-        async with self.open_run(shared=False):
+        async with self.open_run(shared=False), handler.serving():
             await serve_http_exchanges(
                 handler,
                 port,

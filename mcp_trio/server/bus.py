@@ -124,7 +124,7 @@ class SubscriptionBus(ABC):
     """
 
     def __init__(self) -> None:
-        self._subscriptions: dict[Subscription, None] = {}
+        self._subscriptions: dict[Subscription, object] = {}  # and whose they are
 
     @abstractmethod
     def publish(self, change: Change) -> None:
@@ -136,23 +136,31 @@ class SubscriptionBus(ABC):
             subscription.add(change)
 
     @contextmanager
-    def subscribe(self, interest: Interest) -> Iterator[Subscription]:
-        """Collect changes for the length of a block, starting now."""
+    def subscribe(self, interest: Interest, by: object = None) -> Iterator[Subscription]:
+        """Collect changes for the length of a block, starting now.
+
+        `by` is whoever has to end it in good order, if need be: see `end_subscriptions`.
+        """
         subscription = Subscription(interest)
-        self._subscriptions[subscription] = None
+        self._subscriptions[subscription] = by
         try:
             yield subscription
         finally:
             del self._subscriptions[subscription]
 
-    def end_subscriptions(self) -> None:
+    def end_subscriptions(self, by: object = None) -> None:
         """End the subscriptions that there are in good order, as before a shutdown.
 
         Each subscriber still gets what is pending; then its iteration ends, and a client that
         listens is told so. This waits for nothing: give the answers time to leave.
+
+        Args:
+            by: The peer of those to end, where not the whole server shuts down but one of the
+                places at which it serves; by default all are ended.
         """
-        for subscription in self._subscriptions:
-            subscription.end()
+        for subscription, owner in self._subscriptions.items():
+            if by is None or owner is by:
+                subscription.end()
 
 
 class MemoryBus(SubscriptionBus):

@@ -48,7 +48,7 @@ async def listen(ctx: Context, params: JSONObject) -> JSONObject:
     tag = {"_meta": {keys.SUBSCRIPTION_ID: ctx.request_id}}
     notify = ctx.incoming.notify
     ctx.incoming.open_ended = True
-    with ctx.server.bus.subscribe(interest) as changes:
+    with ctx.server.bus.subscribe(interest, by=ctx.info.session.peer) as changes:
         await notify("notifications/subscriptions/acknowledged", {**tag, "notifications": granted})
         async for change in changes:
             method, details = _notification(change)
@@ -93,7 +93,7 @@ async def serve_changes(
     Returns when the connection is closed, or the bus ends its subscriptions.
     """
     await session.settled.wait()
-    with bus.subscribe(Interest(lists, session.subscriptions)) as changes:
+    with bus.subscribe(Interest(lists, session.subscriptions), by=session.peer) as changes:
         await session.ready.wait()
         try:
             async for change in changes:

@@ -147,6 +147,17 @@ async def test_the_end_comes_after_what_is_pending() -> None:
         assert await anext(later) == ListChanged("tools")
 
 
+async def test_an_end_for_some() -> None:
+    """Protects everybody else when one place at which a server serves shuts down."""
+    bus, one, other = MemoryBus(), object(), object()
+    interest = Interest(["tools"])
+    with bus.subscribe(interest, by=one) as ended, bus.subscribe(interest, by=other) as goes_on:
+        bus.end_subscriptions(by=one)
+        bus.publish(ListChanged("tools"))
+        assert [change async for change in ended] == []
+        assert await anext(goes_on) == ListChanged("tools")
+
+
 async def test_the_end_wakes_who_waits() -> None:
     """Protects shutdown: an idle subscriber hears of the end at once."""
     bus = MemoryBus()

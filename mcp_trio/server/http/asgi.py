@@ -1,7 +1,8 @@
 """A server as an ASGI application."""
 
-from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Unpack
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Unpack
 
 from mcp_trio.server.http.handler import HTTPHandler
 from mcp_trio.server.http.options import HTTPOptions
@@ -15,10 +16,14 @@ class ServerApp(ASGIApp):
     """One server, by itself or mounted somewhere; made by `Server.asgi_app`."""
 
     def __init__(self, server: "Server", **options: Unpack[HTTPOptions]) -> None:
-        def lifespan() -> AbstractAsyncContextManager[Any]:
-            return server.open_run(shared=False)
+        handler = HTTPHandler(server, **options)
 
-        super().__init__(HTTPHandler(server, **options), lifespan=lifespan)
+        @asynccontextmanager
+        async def lifespan() -> AsyncIterator[None]:
+            async with server.open_run(shared=False), handler.serving():
+                yield
+
+        super().__init__(handler, lifespan=lifespan)
 
     def _check_running(self) -> None:
         """The handler asks the server itself: its `running` may have been entered elsewhere."""

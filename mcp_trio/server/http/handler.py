@@ -12,9 +12,13 @@ The order in which things are judged is part of the protocol, and of what an att
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeAlias, Unpack
 
+import attrs
+
+from mcp_trio.connection import open_private_nursery
 from mcp_trio.exceptions import AuthorizationRequired
 from mcp_trio.peer import Peer
 from mcp_trio.protocol.errors import INVALID_REQUEST
@@ -55,6 +59,7 @@ class HTTPHandler:
             self._routes[settings.sse_path] = self._old_sse.connect
             self._routes[settings.messages_path] = self._old_sse.post
         self._run: tuple[Running, Peer] | None = None
+        self._own_run: Running | None = None
 
     def __repr__(self) -> str:
         return f"<HTTP handler of {self._server!r}>"
@@ -64,8 +69,24 @@ class HTTPHandler:
         """How many legacy sessions there are."""
         return len(self._endpoint.sessions)
 
-    async def __call__(self, exchange: Exchange) -> None:
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        """Own the sessions, for the length of a block inside of a run of the server.
+
+        The server may run on, and serve elsewhere, when this has been left. Without such a block,
+        as in an application that is mounted, sessions last as long as the server runs.
+        """
         run = self._server.current_run
+        assert run is not None
+        async with open_private_nursery() as nursery:
+            self._own_run = attrs.evolve(run, nursery=nursery)
+            try:
+                yield
+            finally:
+                self._own_run = None
+
+    async def __call__(self, exchange: Exchange) -> None:
+        run = self._own_run or self._server.current_run
         if run is None:
             await self._not_running(exchange)
             return
@@ -91,7 +112,8 @@ class HTTPHandler:
 
     def wind_down(self) -> None:
         """End what would not end by itself: subscriptions, and streams to listen on."""
-        self._server.bus.end_subscriptions()
+        if self._run is not None:
+            self._server.bus.end_subscriptions(by=self._run[1])
         self._endpoint.sessions.end_listening()
         self._old_sse.end()
 

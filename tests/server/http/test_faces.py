@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from hypercorn.trio import serve
 
 import mcp_trio
 from mcp_trio import Context, Server
+from mcp_trio.client.events import Events
 from mcp_trio.protocol import meta as keys
 from mcp_trio.protocol.revisions import LEGACY
 from tests.server.raw import MODERN_META
@@ -158,24 +159,29 @@ async def test_a_modern_client_that_hangs_up(face: str, streaming: bool) -> None
     assert events == ["waiting", "cancelled"]
 
 
+async def call_and_hang_up(http: httpx.AsyncClient, url: str) -> None:
+    """Begin a legacy session, call `wait` in it, and go away."""
+    headers = {"accept": "application/json, text/event-stream"}
+    params = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "n", "version": "1"},
+    }
+    hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+    response = await http.post(url, json=hello, headers=headers)
+    headers["mcp-session-id"] = response.headers["mcp-session-id"]
+    call = modern_request("wait")["json"]
+    del call["params"]["_meta"]
+    with trio.move_on_after(0.2):
+        await http.post(url, json=call, headers=headers)
+
+
 @pytest.mark.parametrize("face", FACES)
 async def test_a_legacy_client_that_hangs_up(face: str) -> None:
     """Closing the connection cancels nothing: the work is finished in the session."""
     events = Diary()
     async with served(face, make_server(events)) as url, httpx.AsyncClient() as http:
-        headers = {"accept": "application/json, text/event-stream"}
-        params = {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {},
-            "clientInfo": {"name": "n", "version": "1"},
-        }
-        hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
-        response = await http.post(f"{url}/mcp", json=hello, headers=headers)
-        headers["mcp-session-id"] = response.headers["mcp-session-id"]
-        call = modern_request("wait")["json"]
-        del call["params"]["_meta"]
-        with trio.move_on_after(0.2):
-            await http.post(f"{url}/mcp", json=call, headers=headers)
+        await call_and_hang_up(http, f"{url}/mcp")
         await events.until("done")
     assert events == ["waiting", "done"]
 
@@ -225,6 +231,38 @@ async def test_shutdown_ends_what_would_not_end() -> None:
                 assert [change async for change in changes] == []
                 await finished.wait()
     assert events == ["waiting", "done"]
+
+
+async def test_one_of_two_places_shuts_down() -> None:
+    """What one place leaves behind ends with it, and what goes on at the other does not."""
+    events = Diary()
+    server, over = make_server(events), trio.Event()
+    async with server.running(), trio.open_nursery() as nursery, AsyncExitStack() as stack:
+
+        async def serve(*, task_status: trio.TaskStatus[Any]) -> None:
+            await server.serve_http(0, shutdown=over.wait, grace=10, task_status=task_status)
+            events.append("over")
+
+        async def listen(listeners: list[trio.SocketListener], mode: str) -> Events:
+            url = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}/mcp"
+            client = await stack.enter_async_context(mcp_trio.open_client(url, mode=mode))
+            return await stack.enter_async_context(client.listen(tools=True))
+
+        here, there = await nursery.start(server.serve_http, 0), await nursery.start(serve)
+        goes_on, goes_on_too = await listen(here, "modern"), await listen(here, "legacy")
+        ends = await listen(there, "modern")
+        async with httpx.AsyncClient() as http:
+            await call_and_hang_up(http, f"http://127.0.0.1:{there[0].socket.getsockname()[1]}/mcp")
+        over.set()
+        with trio.fail_after(5):
+            assert [change async for change in ends] == []
+            await events.until("over")
+            server.add_tool(lambda: "x", name="new")
+            assert isinstance(await anext(goes_on), mcp_trio.ToolsChanged)
+            assert isinstance(await anext(goes_on_too), mcp_trio.ToolsChanged)
+        assert events == ["waiting", "cancelled", "over"]
+        await stack.aclose()
+        nursery.cancel_scope.cancel()
 
 
 async def test_cancelling_is_immediate() -> None:
