@@ -121,10 +121,10 @@ class Endpoint:
     def _is_modern(self, version: str | None, received: Received) -> bool:
         if version in self._served_modern:
             return True
-        if not self._served_modern or not isinstance(received, Request | Notification):
+        if not self._served_modern:
             return False
-        meta = (received.params or {}).get(keys.META)
-        return isinstance(meta, dict) and keys.PROTOCOL_VERSION in meta
+        items = received.items if isinstance(received, Batch) else (received,)
+        return any(map(_states_version, items))
 
     # What each era makes of a message
 
@@ -202,6 +202,13 @@ class Endpoint:
 def _version(request: HTTPRequest) -> str | None:
     version = request.headers.get(PROTOCOL_VERSION)
     return None if version is None else version.strip(" \t")
+
+
+def _states_version(received: Received) -> bool:
+    if not isinstance(received, Request | Notification):
+        return False
+    meta = (received.params or {}).get(keys.META)
+    return isinstance(meta, dict) and keys.PROTOCOL_VERSION in meta
 
 
 def _check_media_types(request: HTTPRequest) -> None:

@@ -16,6 +16,7 @@ from mcp_trio.wire.http_headers import LAST_EVENT_ID, SESSION_ID
 from mcp_trio.wire.jsonrpc import (
     Batch,
     Malformed,
+    Message,
     Received,
     Request,
     RequestId,
@@ -60,9 +61,12 @@ class LegacyEndpoint:
         """Take what a client sends, and answer the requests that are in it.
 
         Raises:
-            Refused: 400 for a batch that the revision does not have, or an id that is in use.
+            Refused: 400 for a batch that the revision does not have or that has no message in
+                it, or an id that is in use; 404 if the session has ended while this was sent.
             ClientGone: The client went away. Its requests go on.
         """
+        if session.peer.closed is not None:
+            raise _ended()
         with self.sessions.used(session):
             ids = _request_ids(received)
             if isinstance(received, Batch):
@@ -124,7 +128,7 @@ class LegacyEndpoint:
             if answer is not None:
                 await exchange.respond(200, {**JSON_HEADERS, **headers}, answer)
             elif session.peer.closed is not None:
-                raise Refused(404, INVALID_REQUEST, "The session has ended.")
+                raise _ended()
             elif stream.has_nothing:  # cancelled by its client, who is owed no answer
                 await exchange.respond(200, {**SSE_HEADERS, **headers})
             else:
@@ -163,3 +167,15 @@ def _check_batch(batch: Batch, version: str | None) -> None:
         raise Refused(400, INVALID_REQUEST, text)
     if any(isinstance(item, Request) and item.method == "initialize" for item in batch.items):
         raise Refused(400, INVALID_REQUEST, "initialize must not be part of a batch.")
+    first = batch.items[0]
+    if isinstance(first, Malformed) and not any(map(_is_useful, batch.items)):
+        raise Refused(400, first.code, first.reason)
+
+
+def _is_useful(item: Message | Malformed) -> bool:
+    """Whether it can be taken in, or at least answered."""
+    return not isinstance(item, Malformed) or item.id is not None
+
+
+def _ended() -> Refused:
+    return Refused(404, INVALID_REQUEST, "The session has ended.")

@@ -62,6 +62,12 @@ def _optional_route(path: str | None) -> str | None:
     return None if path is None else _route(path)
 
 
+def _other_route(settings: "Settings", attribute: "attrs.Attribute[Any]", path: str | None) -> None:
+    taken = {settings.path} if attribute.name == "sse_path" else {settings.path, settings.sse_path}
+    if settings.sse_path is not None and path in taken:
+        raise ValueError(f"{attribute.name} has to be a path of its own, not {path!r}")
+
+
 def _names(names: Collection[str]) -> frozenset[str]:
     if isinstance(names, str):
         raise ValueError(f"hosts and origins are lists, such as [{names!r}]")
@@ -86,5 +92,7 @@ class Settings:
     max_sessions: int = attrs.field(default=10_000, validator=_positive)
     event_store: EventStore = attrs.field(factory=MemoryEventStore)
     keep_alive: float = attrs.field(default=15.0, validator=_positive)
-    sse_path: str | None = attrs.field(default=None, converter=_optional_route)
-    messages_path: str = attrs.field(default="/messages", converter=_route)
+    sse_path: str | None = attrs.field(
+        default=None, converter=_optional_route, validator=_other_route
+    )
+    messages_path: str = attrs.field(default="/messages", converter=_route, validator=_other_route)

@@ -15,6 +15,7 @@ from mcp_trio.server.http.options import Settings
 from mcp_trio.server.http.sessions import HTTPSession
 from mcp_trio.server.http.visit import Visit
 from mcp_trio.server.session import Session
+from mcp_trio.transports.http_exchange import ClientGone
 from mcp_trio.wire.jsonrpc import Batch, Request
 
 if TYPE_CHECKING:
@@ -56,11 +57,21 @@ async def answer_stateless_batch(
     settings: Settings,
     endpoint: LegacyEndpoint,
 ) -> None:
-    """Answer the requests of one batch together, in a session that lasts as long as this."""
+    """Answer the requests of one batch together, in a session that lasts as long as this.
+
+    Raises:
+        Refused: 400, it cannot be taken.
+        ClientGone: The client went away; what it asked for has been done all the same.
+    """
     async with open_private_nursery() as nursery:
         session = HTTPSession(visit.principal, settings)
         await nursery.start(session.run, server, visit.running)
         session.session.version, session.session.initialized = version, True
         session.session.stateless, session.session.close_stream = True, None
         session.peer.batches_allowed = True
-        await endpoint.post(visit, session, batch)
+        session.streams.resumable = False
+        try:
+            await endpoint.post(visit, session, batch)
+        except ClientGone:
+            await session.peer.finish()
+            raise

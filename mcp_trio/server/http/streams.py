@@ -48,7 +48,8 @@ class Stream:
         id: Tells it from the other streams of its session.
         primed: Whether the first reader is first given an id that it can come back with.
         missing: How many requests are not dealt with yet; None on a stream to listen on.
-        opened: Whether it is a stream of events; until then it may still become a single answer.
+        opened: Whether it is a stream that clients may come back to: then its events have ids and
+            are kept. Until then it may still become a single answer.
     """
 
     id: str
@@ -211,6 +212,8 @@ class Reader:
             self._last = waiting[-1][0]
             stream._replace(())
             stream._changed.unpark_all()  # there is room again
+        if not stream.opened:
+            return [encode_event(data) for _, data in waiting]
         return [encode_event(data, id=f"{stream.id}-{number}") for number, data in waiting]
 
     def _farewell(self, retry: float) -> bytes:
@@ -225,10 +228,12 @@ class Streams:
 
     Attributes:
         primed: Whether streams are primed: as the session's revision has it.
+        resumable: Whether a client may come back to the streams of its POSTs.
     """
 
     def __init__(self, name: str, store: EventStore) -> None:
         self.primed = False
+        self.resumable = True
         self._name = name
         self._store = store
         self._last_id = 0
@@ -254,6 +259,8 @@ class Streams:
 
     def make_resumable(self, stream: Stream) -> None:
         """Let clients come back to the stream of a POST."""
+        if not self.resumable:
+            return
         stream.open()
         self._resumable[stream.id] = stream
         if len(self._resumable) > MOST_STREAMS:

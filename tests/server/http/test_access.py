@@ -135,6 +135,9 @@ async def test_the_root_as_path() -> None:
         {"session_idle": 0},
         {"max_sessions": 0},
         {"keep_alive": -1},
+        {"sse_path": "/mcp/"},
+        {"messages_path": "/mcp", "sse_path": "/sse"},
+        {"messages_path": "/sse", "sse_path": "/sse"},
     ],
 )
 def test_options_are_checked(options: Any) -> None:

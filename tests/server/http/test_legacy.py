@@ -1,5 +1,6 @@
 """Legacy sessions over HTTP: their requests, streams, questions and notifications."""
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import trio.testing
 from mcp_trio import Context, Server, Session
 from mcp_trio.protocol.revisions import LEGACY
 from tests.server.http.web import POSTING, LegacyClient, open_web
+from tests.server.raw import MODERN_META
 
 JSONObject = dict[str, Any]
 Clock = trio.testing.MockClock
@@ -234,6 +236,25 @@ async def test_delete_ends_a_session(autojump_clock: Clock) -> None:
 
 
 # Streams
+
+
+@pytest.mark.parametrize("id", [None, 1])
+@pytest.mark.parametrize("kind", ["method", "result"])
+async def test_a_session_that_ends_while_a_message_arrives(kind: str, id: int | None) -> None:
+    """What nobody will look at is not accepted: the client has to know that it is lost."""
+    async with open_web(make_server()) as web:
+        client = await web.initialize()
+        exchange = web.exchange("POST", headers={**POSTING, **client.headers})
+        content: JSONObject = {"method": "ping"} if kind == "method" else {"result": {}}
+        message = {"jsonrpc": "2.0", **content, **({} if id is None else {"id": id})}
+
+        async def slow_body(limit: int) -> bytes:
+            await web.fetch("DELETE", headers=client.headers)
+            return json.dumps(message).encode()
+
+        exchange.body = slow_body  # type: ignore[method-assign]  # as from a slow client
+        await web._serve(exchange)
+        assert exchange.status == (400 if kind == "result" and id is None else 404)
 
 
 async def test_progress_makes_a_stream(autojump_clock: Clock) -> None:
@@ -517,6 +538,38 @@ async def test_batches_that_need_no_answer() -> None:
     async with open_web(make_server()) as web:
         client = await web.initialize("2025-03-26")
         await client.send([BATCH[1], {"jsonrpc": "2.0", "id": 99, "result": {}}])
+
+
+@pytest.mark.parametrize("stateless", [False, True])
+async def test_batches_of_nothing(stateless: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """Of what holds no message nothing can be accepted; beside a message it does no harm."""
+    async with open_web(make_server(), stateless=stateless) as web:
+        headers = {} if stateless else (await web.initialize("2025-03-26")).headers
+        ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        for batch, status in (
+            ([], 400),
+            ([5], 400),
+            ([[ping]], 400),
+            ([{"jsonrpc": "2.0"}, None], 400),
+            ([5, {"jsonrpc": "2.0", "method": "notifications/x"}], 202),
+            ([5, ping], 200),
+            ([{"id": 1, "method": "ping"}], 200),
+        ):
+            exchange = web.post(batch, headers)
+            await exchange.done.wait()
+            assert exchange.status == status, (batch, exchange.text)
+
+
+@pytest.mark.parametrize("stateless", [False, True])
+async def test_modern_requests_in_batches(stateless: bool) -> None:
+    """They would come past the headers that have to say what they are."""
+    async with open_web(make_server(), stateless=stateless) as web:
+        headers = {} if stateless else (await web.initialize("2025-03-26")).headers
+        params = {"name": "count", "arguments": {"upto": 1}, "_meta": MODERN_META}
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        exchange = web.post([{"jsonrpc": "2.0", "id": 2, "method": "ping"}, call], headers)
+        assert "one request" in (await exchange.answer())["error"]["message"]
+        assert exchange.status == 400
 
 
 async def test_batches_with_progress(autojump_clock: Clock) -> None:

@@ -8,6 +8,7 @@ import trio.testing
 
 from mcp_trio import Context, Server
 from mcp_trio.protocol.revisions import LEGACY
+from mcp_trio.server.http.events import MemoryEventStore
 from tests.server.http.web import POSTING, open_web
 
 Clock = trio.testing.MockClock
@@ -144,11 +145,13 @@ async def test_leaving_does_not_cancel(autojump_clock: Clock) -> None:
 
     async with open_web(server, stateless=True) as web:
         for meta in ({}, {"progressToken": 1}):
-            exchange = web.post(request("tools/call", {"name": "work", "_meta": meta}))
-            await trio.testing.wait_all_tasks_blocked()
-            exchange.leave()
-            await exchange.done.wait()
-    assert done == [True, True]
+            call = request("tools/call", {"name": "work", "_meta": meta})
+            for message in (call, [call]):
+                exchange = web.post(message)
+                await trio.testing.wait_all_tasks_blocked()
+                exchange.leave()
+                await exchange.done.wait()
+    assert done == [True] * 4
 
 
 @pytest.mark.parametrize("version", [None, "2025-03-26"])
@@ -163,6 +166,18 @@ async def test_batches(version: str | None, autojump_clock: Clock) -> None:
         assert sorted(answer["id"] for answer in answers) == [1, 2, 3]
         await trio.testing.wait_all_tasks_blocked()
         assert trio.lowlevel.current_statistics().tasks_living == before
+
+
+async def test_batches_with_progress(autojump_clock: Clock) -> None:
+    """Nobody can come back to a batch either, so nothing is numbered and nothing kept."""
+    params = {"name": "count", "_meta": {"progressToken": 1}}
+    store = MemoryEventStore()
+    async with open_web(make_server(), stateless=True, event_store=store) as web:
+        exchange = web.post([request("tools/call", params)])
+        assert await exchange.message()
+        assert store.size == 0
+        assert len(await exchange.messages()) == 1
+        assert b"id:" not in exchange.text.replace(b'"id":', b"")
 
 
 async def test_batches_elsewhere() -> None:
