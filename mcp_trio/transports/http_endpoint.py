@@ -12,7 +12,6 @@ protocol asks for, or what common sense does where a stranger's server answers:
 What comes back is a `Reply`.
 """
 
-import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
@@ -25,6 +24,7 @@ from mcp_trio.exceptions import TransportError
 from mcp_trio.transports.http_packing import PACKINGS
 from mcp_trio.transports.http_pool import Pool
 from mcp_trio.transports.http_reply import CLOSE_TIME, Refusal, Reply, shown
+from mcp_trio.wire.http_headers import check_headers
 
 #: Seconds for each of: getting a free connection, connecting, and sending.
 SEND_TIMEOUT: Final = 60.0
@@ -38,8 +38,6 @@ KEEP_IDLE: Final = 4.0
 MOST_IDLE: Final = 20
 
 _Headers: TypeAlias = list[tuple[bytes, bytes]]
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_HEADER_VALUE = re.compile(r"[\t -~]*")
 
 
 class Unreachable(TransportError):
@@ -225,11 +223,7 @@ def _check(url: str, headers: Mapping[str, str]) -> None:
         raise ValueError(f"this is no URL: {error}") from None
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise ValueError(f"{shown(parsed)!r} is no http or https URL with a host")
-    for name, value in headers.items():
-        if not _HEADER_NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of a header")
-        if not _HEADER_VALUE.fullmatch(value):
-            raise ValueError(f"the header {name} may hold printable ASCII characters only")
+    check_headers(headers)
 
 
 class _Handshake:

@@ -9,6 +9,7 @@ transport, with the subprotocol `mcp` (MCP 2026-07-28, basic/transports, "Custom
 from __future__ import annotations
 
 import logging
+import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -23,6 +24,7 @@ import trio_websocket
 from mcp_trio.connection import FrameStream, open_private_nursery
 from mcp_trio.exceptions import AuthorizationRequired, Closed, TransportError
 from mcp_trio.transports.origins import is_origin_allowed
+from mcp_trio.wire.http_headers import check_headers
 
 logger = logging.getLogger("mcp_trio")
 
@@ -33,6 +35,10 @@ CLOSE_TIME = 2.0
 HANDSHAKE_TIME = 30.0
 #: Bytes that are read from the socket at once.
 CHUNK = 64 * 1024
+
+_RESOURCE = re.compile(r"[!-~]+")
+#: Headers that are part of the handshake itself.
+_OURS = re.compile(r"host|connection|upgrade|sec-websocket-.*", re.IGNORECASE)
 
 _NORMAL = (1000, 1001, 1005)
 _TEXT_ONLY = 1003
@@ -108,9 +114,10 @@ async def open_websocket_stream(
     Raises:
         AuthorizationRequired: The server answered the handshake with 401 or 403.
         TransportError: It cannot be reached, or refused the handshake otherwise.
-        ValueError: It is no such URL.
+        ValueError: It is no such URL, or a header cannot be sent.
     """
     place = _Place.of(url)
+    _check_headers(headers or {})
     with trio.move_on_after(connect_timeout) as patience:
         stream = _Watched(await place.connect(ssl_context))
     if patience.cancelled_caught:
@@ -124,6 +131,12 @@ async def open_websocket_stream(
                 yield WebSocketStream(websocket)
     finally:
         await trio.aclose_forcefully(stream)
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    check_headers(headers)
+    for name in filter(_OURS.fullmatch, headers):
+        raise ValueError(f"the header {name} is part of the handshake and cannot be chosen")
 
 
 @attrs.frozen
@@ -141,9 +154,15 @@ class _Place:
         if parts.scheme not in ("ws", "wss") or not parts.hostname:
             raise ValueError(f"{url.partition('?')[0]!r} is no ws:// or wss:// URL")
         secure = parts.scheme == "wss"
-        query = f"?{parts.query}" if parts.query else ""
-        port = parts.port or (443 if secure else 80)
-        return cls(secure, parts.hostname, port, (parts.path or "/") + query)
+        if parts.username is not None:
+            raise ValueError(
+                f"the user in the {parts.scheme}:// URL would not be sent: use headers"
+            )
+        resource = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        if not _RESOURCE.fullmatch(resource):
+            raise ValueError(f"the path or query of the {parts.scheme}:// URL needs %-encoding")
+        port = parts.port if parts.port is not None else 443 if secure else 80
+        return cls(secure, parts.hostname, port, resource)
 
     def __str__(self) -> str:
         return f"ws{'s' * self.secure}://{self.authority}{self.resource.partition('?')[0]}"

@@ -36,7 +36,7 @@ MAX_PROBLEMS: Final = 20
 """How many faults of one schema are told."""
 
 _TYPES: Final = ("string", "integer", "boolean")
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 # Keywords of JSON Schema by what they hold: subschemas by name, or one subschema or a list of them.
 # Those of older drafts are among them.
@@ -135,7 +135,7 @@ def _problem(place: _Place) -> str | None:
         return f"{ANNOTATION} is allowed only on properties that are reached through properties"
     if not isinstance(name, str):
         return f"{ANNOTATION} has to be a string"
-    if not _TOKEN.fullmatch(name):
+    if not TOKEN.fullmatch(name):
         return f"{ANNOTATION} has to be the end of a header name, not {_clipped(repr(name))}"
     if place.schema.get("type") not in _TYPES:
         return f'{ANNOTATION} needs a property whose "type" is one of {", ".join(_TYPES)}'

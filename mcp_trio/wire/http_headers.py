@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Final, TypeAlias
 
-from .header_params import LARGEST_INTEGER, HeaderParam, out_of_range
+from .header_params import LARGEST_INTEGER, TOKEN, HeaderParam, out_of_range
 from .jsonrpc import JSON, JSONObject
 
 PROTOCOL_VERSION: Final = "MCP-Protocol-Version"
@@ -40,6 +40,8 @@ _SPACE: Final = b" \t"  # HTTP's optional whitespace around a value, and not wha
 
 # Possessive (`*+`): what they have taken they never give back, so the time is linear.
 _PLAIN = re.compile(r"(?! )[ -~]*+(?<! )")
+_FRAMING = frozenset({"content-length", "transfer-encoding"})
+_FIELD_VALUE = re.compile(r"(?![ \t])[\t -~]*+(?<![ \t])")
 _RECEIVABLE = re.compile(rb"[\t -~]*+")
 _INTEGER = re.compile(r"(-?)(?=[0-9])0*+([0-9]*+)(?:\.0++)?")
 
@@ -138,6 +140,21 @@ def mirror(
         if text is not None:
             headers[param.header] = _encoded(param.header, text)
     return headers
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Find out whether headers of a user can be sent, before a message of somebody else shows them.
+
+    Raises ValueError, which names the header and never its value: that may be secret.
+    """
+    for name, value in headers.items():
+        if not TOKEN.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a header")
+        if name.lower() in _FRAMING:
+            raise ValueError(f"the header {name} says where a message ends, and cannot be chosen")
+        if not _FIELD_VALUE.fullmatch(value):
+            text = "may hold printable ASCII characters only, and no space at either end"
+            raise ValueError(f"the header {name} {text}")
 
 
 def _plain(header: str, text: str) -> str:

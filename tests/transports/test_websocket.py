@@ -1,6 +1,7 @@
 """WebSocket: both eras over real sockets, who may connect, and how a connection ends."""
 
 import ssl
+import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -145,6 +146,29 @@ async def test_unreachable_server_is_a_clear_error() -> None:
         async with open_websocket_stream("ws://127.0.0.1:1/x?token=secret", message_limit=LIMIT):
             raise AssertionError("unreachable")
     assert "secret" not in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "headers"),
+    [
+        ("ws://localhost", {"X-Token": "s3cret\r\nX: y"}),
+        ("ws://localhost", {"X-Token": "s3cret\n"}),
+        ("ws://localhost", {"X-Token": "s3cr\u00e9t"}),
+        ("ws://localhost", {"Host": "s3cret"}),
+        ("ws://localhost", {"sec-websocket-protocol": "s3cret"}),
+        ("ws://localhost/\u00e9?s3cret", {}),
+        ("ws://localhost/?a b=s3cret", {}),
+        ("ws://user:s3cret@localhost/", {}),
+        ("ws://localhost:99999/?s3cret", {}),
+        ("http://localhost/?s3cret", {}),
+    ],
+)
+async def test_what_cannot_be_sent_is_an_error_at_once(url: str, headers: dict[str, str]) -> None:
+    """Nobody is connected to, and the error shows nothing that may be secret."""
+    with pytest.raises(ValueError, match=r".") as caught:
+        async with open_websocket_stream(url, headers=headers, message_limit=LIMIT):
+            raise AssertionError("it was sent")
+    assert "s3c" not in "".join(traceback.format_exception(caught.value))
 
 
 async def test_client_that_answers_no_ping_is_given_up() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import h11
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from mcp_trio.wire.http_headers import (
     PROTOCOL_VERSION,
     HeaderError,
     check_arguments,
+    check_headers,
     check_request,
     decode_value,
     encode_value,
@@ -349,3 +351,23 @@ def test_reasons_keep_arguments_private() -> None:
 def test_checking_is_linear(value: bytes) -> None:
     """No header makes a comparison try the same characters again and again."""
     assert cost(lambda: check_arguments([(b"mcp-param-a", value)], {"a": 1}, PARAMS)) < 0.5
+
+
+@given(st.text(max_size=8), st.text(max_size=30))
+@example("Authorization", "Bearer abc\n")
+@example("Authorization", "Bearer abc ")
+@example("X-Sp\u00e4t", "x")
+@example("content-length", "5")
+def test_headers_of_a_user(name: str, value: str) -> None:
+    """Whatever would be an error later is one at once, and shows no value; else h11 sends it."""
+    said = ""
+    try:
+        check_headers({name: value})
+    except ValueError as error:
+        said = str(error)
+    if said:
+        assert value not in said.replace(repr(name), "") or len(value) < 10
+    else:
+        wire = h11.Connection(h11.CLIENT)
+        head = h11.Request(method="GET", target="/", headers=[("Host", "x"), (name, value)])
+        assert (wire.send(head) or b"").count(b"\r\n") == 4
