@@ -49,7 +49,16 @@ class WatchedExchange(Exchange):
         return self._reader.ended
 
     def cancelled_by_disconnect(self) -> trio.CancelScope:
-        return self._reader.scope()
+        scope = trio.CancelScope()
+        self._reader.cancel_at_end(scope)
+        return scope
+
+    @property
+    def scope(self) -> trio.CancelScope:
+        return self._reader.nursery.cancel_scope
+
+    def cancel_with_client(self) -> None:
+        self._reader.cancel_at_end(self.scope)
 
     def on_wait(self) -> None:
         """The handler begins to wait for something."""

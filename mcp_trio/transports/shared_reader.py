@@ -34,7 +34,7 @@ class SharedReader(ABC):
     def __init__(self, nursery: trio.Nursery) -> None:
         """The nursery is the connection's. Cancelling it ends a watcher that waits for bytes."""
         self.ended = False
-        self._nursery = nursery
+        self.nursery = nursery
         self._ahead = b""
         self._watching = False
         self._reading = False
@@ -66,20 +66,18 @@ class SharedReader(ABC):
         if self._reading or self._watching or self.ended or len(self._ahead) >= READ_AHEAD:
             return
         self._watching = True
-        self._nursery.start_soon(self._watch)
+        self.nursery.start_soon(self._watch)
 
     def unwatch(self) -> None:
         """Forget the scopes that the end would cancel, and read only when asked for `more`."""
         self._wanted = False
         self._scopes.clear()
 
-    def scope(self) -> trio.CancelScope:
-        """A cancel scope, to be entered by the caller, that the end (until `unwatch`) cancels."""
-        scope = trio.CancelScope()
+    def cancel_at_end(self, scope: trio.CancelScope) -> None:
+        """Cancel this scope when the end comes, until `unwatch`; at once, if it has come."""
         if self.ended:
             scope.cancel()
         self._scopes.append(scope)
-        return scope
 
     def end(self) -> None:
         """Nobody is there any more: as read, or as found out by writing."""

@@ -82,12 +82,11 @@ class DirectRequest(IncomingRequest):
             ClientGone: Nobody is there to be answered.
         """
         try:
-            with self.scope:
-                answer = await answer_request(handle, self)
-                if not self.silenced:
-                    self.answered = True
-                    if self._stream is not None:
-                        await self._stream.finish(encode_answer(answer))
+            answer = await answer_request(handle, self)
+            if not self.silenced:
+                self.answered = True
+                if self._stream is not None:
+                    await self._stream.finish(encode_answer(answer))
         finally:
             if self._stream is not None:
                 await self._stream.stop()

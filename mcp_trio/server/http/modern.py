@@ -42,12 +42,13 @@ def answer_modern(
         request.method,
         request.params or {},
         peer,
-        exchange.cancelled_by_disconnect(),
+        exchange.scope,
         exchange=exchange,
         nursery=visit.running.nursery,
         keep_alive=keep_alive,
         modern=True,
     )
+    exchange.cancel_with_client()
     session = Session(peer, principal=visit.principal)
     lifespan = visit.running.value
     answer = server.dispatcher.answer

@@ -37,6 +37,7 @@ async def answer_stateless(
         request.method,
         request.params or {},
         visit.nobody,
+        visit.exchange.scope,
         exchange=visit.exchange,
         nursery=visit.running.nursery,
         keep_alive=keep_alive,

@@ -55,6 +55,7 @@ class FakeExchange(Exchange):
         self.reading = True
         self._body = body
         self._gone = False
+        self._scope = trio.CancelScope()
         self._scopes: list[trio.CancelScope] = []
         self._news = trio.lowlevel.ParkingLot()
         self._parser = SSEParser(2_000_000)
@@ -105,12 +106,22 @@ class FakeExchange(Exchange):
         self.text += piece
         self._news.unpark_all()
 
+    @property
+    def scope(self) -> trio.CancelScope:
+        return self._scope
+
+    def cancel_with_client(self) -> None:
+        self._cancel_at_end(self._scope)
+
     def cancelled_by_disconnect(self) -> trio.CancelScope:
         scope = trio.CancelScope()
+        self._cancel_at_end(scope)
+        return scope
+
+    def _cancel_at_end(self, scope: trio.CancelScope) -> None:
         if self._gone:
             scope.cancel()
         self._scopes.append(scope)
-        return scope
 
     # The test's side
 
@@ -206,8 +217,9 @@ class Web:
 
     async def _serve(self, exchange: FakeExchange) -> None:
         try:
-            await self.handler(exchange)
-            assert exchange.answered, "the handler did not answer"
+            with exchange.scope:
+                await self.handler(exchange)
+                assert exchange.answered, "the handler did not answer"
         except RequestError as error:
             await exchange.respond(error.status)
         except ClientGone:
