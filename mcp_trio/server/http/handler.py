@@ -20,6 +20,7 @@ import attrs
 
 from mcp_trio.connection import open_private_nursery
 from mcp_trio.exceptions import AuthorizationRequired
+from mcp_trio.incoming import sole_exception
 from mcp_trio.peer import Peer
 from mcp_trio.protocol.errors import INVALID_REQUEST
 from mcp_trio.server.http.direct import nobody
@@ -140,11 +141,14 @@ class HTTPHandler:
         try:
             principal = authenticate(request)
             return await principal if inspect.isawaitable(principal) else principal
-        except AuthorizationRequired as exc:
-            status = 403 if exc.status == 403 else 401
-            challenge = exc.challenge or ("Bearer" if status == 401 else "")
+        except Exception as exc:
+            cause = sole_exception(exc)
+            if not isinstance(cause, AuthorizationRequired):
+                raise
+            status = 403 if cause.status == 403 else 401
+            challenge = cause.challenge or ("Bearer" if status == 401 else "")
             headers = {"www-authenticate": challenge} if challenge else {}
-            raise Refused(status, INVALID_REQUEST, exc.reason, headers=headers) from None
+            raise Refused(status, INVALID_REQUEST, cause.reason, headers=headers) from None
 
 
 def _without_slash(path: str) -> str:

@@ -273,6 +273,21 @@ async def test_states_are_bound_to_their_principal() -> None:
             assert expected in await exchange.answer()
 
 
+async def test_a_hook_with_a_nursery() -> None:
+    """What refuses a request in a task of the hook comes as a group, and refuses all the same."""
+
+    async def refuse() -> None:
+        raise AuthorizationRequired("unknown", 401, "Bearer realm=x")
+
+    async def check(request: HTTPRequest) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(refuse)
+
+    async with open_web(make_server(), authenticate=check) as web:
+        exchange = await web.fetch("POST")
+        assert (exchange.status, exchange.headers["www-authenticate"]) == (401, "Bearer realm=x")
+
+
 async def test_a_broken_hook_lets_nobody_in() -> None:
     """If the hook itself fails, that is an error of the server."""
 
