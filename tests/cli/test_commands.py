@@ -195,7 +195,7 @@ def test_an_error_answer_is_status_3(words: list[str], message: str) -> None:
         ["read"],
         ["prompt", "explain", "topic"],
         ["serve", "no_such_file.py:server"],
-        ["serve", "https://example.com"],
+        ["serve", "ftp://example.com"],
     ],
 )
 def test_usage_is_status_2(words: list[str]) -> None:

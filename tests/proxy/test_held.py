@@ -13,7 +13,7 @@ from mcp_trio.protocol import meta as keys
 from mcp_trio.proxy import held, shared
 from mcp_trio.proxy.app import Proxy
 from tests.client.scripted import Answer, JSONObject, Scripted, Step, text_result
-from tests.server.raw import Raw, open_raw
+from tests.server.raw import MODERN_META, Raw, open_raw
 
 from .kit import PATIENCE, Scripts
 
@@ -175,6 +175,23 @@ async def test_a_handle_opens_once(autojump_clock: MockClock) -> None:
         again = responses(first, {"action": "decline"})
         assert "result" in await call(raw, **again)
         assert (await call(raw, **again))["error"]["code"] == -32602
+
+
+async def test_one_request_at_a_time_waits_for_a_call(autojump_clock: MockClock) -> None:
+    """A second one with the same handle is refused while the first is waiting."""
+
+    async def slow(server: Scripted, request: JSONObject) -> Answer:
+        await server.answer_to(await server.ask("roots/list"))
+        await trio.sleep(10)
+        return text_result("slow")
+
+    async with served(slow) as (raw, _):
+        first = (await call(raw))["result"]
+        meta = {keys.PROTOCOL_VERSION: "2026-07-28", keys.CLIENT_CAPABILITIES: CAN_ASK}
+        params = {"name": "t", **responses(first, {"roots": []}), "_meta": meta}
+        await raw.send(*(raw.request_message("tools/call", params, id=id) for id in ("a", "b")))
+        answers = [await raw.answer_to(id) for id in ("a", "b")]
+        assert sorted("error" in answer for answer in answers) == [False, True]
 
 
 async def test_cancelling_takes_the_call_along(autojump_clock: MockClock) -> None:
@@ -379,3 +396,37 @@ async def test_log_messages_of_another_client(autojump_clock: MockClock) -> None
             await other.modern("tools/call", params, **wants)
         assert other.received == []  # its own, but that was not clear
         assert [note["params"]["data"] for note in one.received] == ["secret"]  # it was alone
+
+
+async def test_log_messages_of_a_server_that_sends_few(autojump_clock: MockClock) -> None:
+    """A legacy server is asked for all messages, since a modern client may want any."""
+    async with served({"content": []}) as (raw, scripts):
+        await call(raw)
+        (level,) = scripts.latest.sent("logging/setLevel")
+        assert level["params"] == {"level": "debug"}
+
+
+async def test_results_name_the_server(autojump_clock: MockClock) -> None:
+    """A legacy server's results say to a modern client whose they are: not the proxy's."""
+    async with served({"content": [], "_meta": {"acme/x": 1}}) as (raw, _):
+        meta = (await call(raw))["result"]["_meta"]
+        assert meta == {"acme/x": 1, keys.SERVER_INFO: {"name": "scripted", "version": "1"}}
+    scripts = Scripts("modern", {"tools/call": {"resultType": "complete", "content": []}})
+    async with open_raw(Proxy(scripts)) as raw:
+        assert (await call(raw))["result"]["_meta"] == {}  # who does not say stays unnamed
+
+
+async def test_a_subscription_ends_with_the_input(autojump_clock: MockClock) -> None:
+    """Nobody waits for a subscription when a client has closed its end."""
+    near, far = memory_frame_pair()
+    proxy = Proxy(Scripts("legacy"), mode="legacy")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(proxy.serve_frames, far)
+        raw = Raw(near)
+        listen = {"notifications": {"toolsListChanged": True}}
+        params = {**listen, "_meta": {**MODERN_META}}
+        await raw.send(raw.request_message("subscriptions/listen", params))
+        assert (await raw.receive())["method"] == "notifications/subscriptions/acknowledged"
+        began = trio.current_time()
+        near._outgoing.close()
+    assert trio.current_time() - began < 0.5

@@ -399,3 +399,18 @@ async def test_methods_of_its_own(autojump_clock: MockClock) -> None:
         assert (await client.request("acme/own", {"x": 1}))["own"] == 1
         await client.call_tool("add", {"a": 1, "b": 2})
     assert seen == ["server/discover", "acme/own", "tools/call"]
+
+
+async def test_a_log_level_that_is_refused(autojump_clock: MockClock) -> None:
+    """A level that the server does not set is not remembered for the server after it."""
+    refusal = MCPError(-32602, "not that one")
+    steps: Steps = {"logging/setLevel": [{}, refusal, {}]}
+    async with served("legacy", steps) as (raw, scripts):
+        assert (await raw.request("logging/setLevel", {"level": "error"}))["result"] == {}
+        failed = await raw.request("logging/setLevel", {"level": "debug"})
+        assert failed["error"] == {"code": -32602, "message": "not that one"}
+        await scripts.latest.close()
+        await trio.sleep(1)
+        await raw.request("tools/list")
+        (level,) = scripts.latest.sent("logging/setLevel")
+        assert level["params"] == {"level": "error"}

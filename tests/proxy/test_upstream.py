@@ -120,6 +120,37 @@ async def test_modern_clients_share_a_server(autojump_clock: MockClock) -> None:
     assert scripts.open == 0
 
 
+async def test_a_modern_server_is_found_out_once(autojump_clock: MockClock) -> None:
+    """The first legacy client finds out that there is no legacy era; the next need not."""
+    scripts = Scripts("modern", {"tools/call": text_result()})
+    proxy = Proxy(scripts)
+    async with proxy.running():
+        for opened in (2, 3):
+            async with mcp_trio.open_client(proxy, mode="legacy") as client:
+                await client.call_tool("t")
+            assert len(scripts.connections) == opened
+
+
+@pytest.mark.parametrize("up", ["legacy", "modern"])
+async def test_what_was_missed(up: str, autojump_clock: MockClock) -> None:
+    """What a client has subscribed to counts as changed when its server was replaced."""
+    kit = Kit()
+    connections: list[FrameStream] = []
+
+    class Mortal:
+        async def serve_frames(self, stream: FrameStream) -> None:
+            connections.append(stream)
+            await kit.server.serve_frames(stream)
+
+    async with (
+        through(Mortal(), up, "legacy") as client,
+        client.listen(uris=["memo://today"]) as events,
+    ):
+        await connections[-1].aclose()
+        with trio.fail_after(5):
+            assert await anext(events) == mcp_trio.ResourceUpdated("memo://today")
+
+
 # Opening again
 
 
