@@ -264,6 +264,13 @@ def prompt(name: str, arguments: tuple[str, ...], as_json: bool, **options: Any)
 @click.argument("target", required=False)
 @click.option("--http", metavar="HOST:PORT", help="Serve over HTTP, at /mcp.")
 @click.option("--sse", is_flag=True, help="With --http: clients of 2024-11-05 too, at /sse.")
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="With --http: a name by which clients reach this besides localhost; '*' for any.",
+)
 @click.option("--websocket", metavar="HOST:PORT", help="Serve over WebSocket.")
 @click.option("--unix", metavar="PATH", help="Serve at a Unix socket, with the framing of stdio.")
 @click.option(
@@ -282,6 +289,7 @@ def serve(
     target: str | None,
     http: str | None,
     sse: bool,
+    hosts: tuple[str, ...],
     websocket: str | None,
     unix: str | None,
     **behind: Any,
@@ -296,10 +304,12 @@ def serve(
       URL              a server that runs, to be served again: stdio to HTTP, and back
       -- COMMAND ARGS  the same for a server to start, one for each client that has a session
 
-    HOST:PORT without HOST, as :8000, listens at all addresses; a PORT alone at this computer's.
+    HOST:PORT without HOST, as :8000, listens at all addresses; a PORT alone at this computer's. At
+    all addresses, --host says by which names or addresses requests may come, as a defence against
+    web pages that talk to servers of their visitors.
     """
-    if sse and http is None:
-        raise click.UsageError("--sse goes with --http.")
+    if http is None and (sse or hosts):
+        raise click.UsageError(f"{'--sse' if sse else '--host'} goes with --http.")
     if http is None and websocket is None and unix is None:
         served(target, **behind).run()
         return
@@ -308,6 +318,7 @@ def serve(
     places = Places(
         http=None if http is None else read_address(http),
         sse_path="/sse" if sse else None,
+        hosts=hosts,
         websocket=None if websocket is None else read_address(websocket),
         unix=unix,
     )

@@ -3,6 +3,7 @@
 import os
 import socket
 import stat
+from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ class Places:
 
     http: Address | None
     sse_path: str | None
+    hosts: Collection[str] = ()
     websocket: Address | None
     unix: str | None
 
@@ -48,7 +50,11 @@ async def _serve(server: "Server", places: Places) -> None:
         if places.http is not None:
             host, port = places.http
             serve_http = partial(
-                server.serve_http, port, host=host, **_given(sse_path=places.sse_path)
+                server.serve_http,
+                port,
+                host=host,
+                hosts=places.hosts,
+                **_given(sse_path=places.sse_path),
             )
             _say("http", "/mcp", await _start(nursery, serve_http, "--http"))
         if places.websocket is not None:

@@ -1,5 +1,6 @@
 """Serving at addresses: every transport at once, and a clean end."""
 
+import http.client
 import os
 import re
 import signal
@@ -30,6 +31,26 @@ def test_one_server_at_every_address(tmp_path: Path) -> None:
         assert server.wait(10) == 143
         assert server.stderr.read() == b""
     assert not os.path.exists(path)
+
+
+def test_names_of_a_server_for_others() -> None:
+    """Who listens for other computers can say by which names they come; no others are let in."""
+    with started("serve", "--http", ":0", "--host", "example.test", "--host", "10.1.2.3:80") as run:
+        assert run.stderr is not None
+        said = run.stderr.readline().decode()
+        port = int(said.rsplit(":", 1)[1].partition("/")[0])
+        for host, status in (
+            ("example.test:8000", 415),
+            ("10.1.2.3:80", 415),
+            ("localhost", 415),
+            ("10.1.2.3:81", 421),
+            ("evil.test", 421),
+        ):
+            connection = http.client.HTTPConnection("localhost", port)
+            connection.request("POST", "/mcp", headers={"Host": host})
+            assert connection.getresponse().status == status, host
+            connection.close()
+    assert mcp_trio("serve", "--host", "example.test").status == 2
 
 
 def test_a_place_that_is_taken(tmp_path: Path) -> None:
