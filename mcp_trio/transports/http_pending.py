@@ -67,7 +67,8 @@ class Cursor:
         """What a GET that resumes the stream says: the id in UTF-8, as a browser sends it."""
         if not self.last_event_id:
             return {}
-        return {LAST_EVENT_ID: self.last_event_id.encode().decode("latin-1")}
+        sent = self.last_event_id.strip(" \t")  # which no header can have at its ends
+        return {LAST_EVENT_ID: sent.encode().decode("latin-1")}
 
     @property
     def resumable(self) -> bool:

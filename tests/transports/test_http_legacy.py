@@ -3,13 +3,17 @@
 from itertools import pairwise
 from typing import Any
 
+import h11
 import httpx
 import pytest
 import trio
 import trio.testing
+from hypothesis import example, given
+from hypothesis import strategies as st
 from trio.testing import MockClock
 
 import mcp_trio
+from mcp_trio.transports.http_pending import Cursor
 from tests.client.scripted import initialized
 from tests.transports.web import (
     Events,
@@ -645,3 +649,19 @@ async def test_the_end_of_a_session_is_bounded(answer: str, autojump_clock: Mock
         left = trio.current_time()
     assert trio.current_time() - left < 1.1
     assert web.rpcs[-1] == "DELETE"
+
+
+@given(st.text(st.characters(exclude_characters="\0\r\n\v\f", codec="utf-8"), max_size=10))
+@example(" padded\t")
+@example("\t")
+def test_any_id_of_an_event_can_be_sent_back(id: str) -> None:
+    """A stream is not lost for what its server likes to write into ids."""
+    cursor = Cursor(100)
+    cursor.last_event_id = id
+    fields = [(b"Host", b"x")]
+    fields += [(name.encode(), value.encode("latin-1")) for name, value in cursor.headers.items()]
+    client, server = h11.Connection(h11.CLIENT), h11.Connection(h11.SERVER)
+    server.receive_data(client.send(h11.Request(method="GET", target="/", headers=fields)) or b"")
+    request = server.next_event()
+    assert isinstance(request, h11.Request)
+    assert dict(request.headers).get(b"last-event-id", b"") == id.strip(" \t").encode()
