@@ -33,8 +33,7 @@ MOST_REDIRECTS: Final = 5
 #: Seconds that an idle connection is kept. Common servers close theirs after 5, and a request that
 #: meets the closing fails.
 KEEP_IDLE: Final = 4.0
-#: Idle connections that are kept. The pool goes through all of them for each request, and for each
-#: of them through all that there are.
+#: Idle connections that are kept.
 MOST_IDLE: Final = 20
 
 _Headers: TypeAlias = list[tuple[bytes, bytes]]
@@ -212,7 +211,8 @@ def _own_client(url: str) -> httpx.AsyncClient | Pool:
     """Ours, or an httpx client, which knows proxies, where the environment names some."""
     if getproxies().keys() & {"http", "https", "all"}:
         return httpx.AsyncClient(limits=_LIMITS, headers={"User-Agent": "mcp-trio"})
-    return Pool(httpx.create_ssl_context() if httpx.URL(url).scheme == "https" else None, _LIMITS)
+    ssl_context = httpx.create_ssl_context() if httpx.URL(url).scheme == "https" else None
+    return Pool(ssl_context, most_idle=MOST_IDLE, keep_idle=KEEP_IDLE)
 
 
 def _check(url: str, headers: Mapping[str, str]) -> None:

@@ -1,8 +1,9 @@
-"""What we need of an httpx client, and no more: for a small request that is two thirds of the time.
+"""What we need of an httpx client, and no more: for a small request that is half of the time.
 
 An `httpx.AsyncClient` goes through redirects, authentication, hooks and a cookie jar for each
-request, all of which users may want, but not where they have given us no client of theirs. So a
-`Pool` hands the same requests to httpcore, on which httpx stands, and gives the same responses.
+request, and its pool through all connections to all servers. Users may want that, but not where
+they have given us no client of theirs. So a `Pool` hands the same requests to the connections of
+httpcore, on which httpx stands, and gives the same responses.
 
 httpcore writes the head of a request, and then its body. That makes two packets, and for the first
 one the server wakes only to find that it has to wait for the other. So what is written is held
@@ -10,12 +11,25 @@ until somebody reads, for then the request is complete.
 """
 
 import ssl
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Final
 
 import httpcore
 import httpx
+import trio
+
+from mcp_trio.transports.http_reply import CLOSE_TIME
 
 #: Bytes that are held; beyond it they are written.
 MOST_HELD: Final = 64 * 1024
@@ -23,22 +37,25 @@ _USER_AGENT: Final = (b"User-Agent", b"mcp-trio")
 
 
 class Pool:
-    """Sends requests as an `httpx.AsyncClient` does. It knows no proxies.
+    """Sends requests to one origin as an `httpx.AsyncClient` does. It knows no proxies.
 
     Args:
         ssl_context: For https.
-        limits: On the connections that it keeps.
+        most_idle: How many idle connections are kept; there is no bound on others.
+        keep_idle: For how many seconds.
     """
 
-    def __init__(self, ssl_context: ssl.SSLContext | None, limits: httpx.Limits) -> None:
+    def __init__(
+        self, ssl_context: ssl.SSLContext | None, *, most_idle: int, keep_idle: float
+    ) -> None:
+        self._ssl_context = ssl_context
+        self._most_idle = most_idle
+        self._keep_idle = keep_idle
+        self._network = _Network()
         self._cookies = httpx.Cookies()
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=ssl_context,
-            max_connections=limits.max_connections,
-            max_keepalive_connections=limits.max_keepalive_connections,
-            keepalive_expiry=limits.keepalive_expiry,
-            network_backend=_Network(),
-        )
+        self._closed = False
+        #: The one that has been idle longest comes first, and is used next.
+        self._idle: deque[httpcore.AsyncHTTPConnection] = deque()
 
     def build_request(
         self,
@@ -81,20 +98,26 @@ class Pool:
         target = httpcore.URL(
             scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
         )
-        with _httpx_errors():
-            received = await self._pool.handle_async_request(
-                httpcore.Request(
-                    request.method,
-                    target,
-                    headers=request.headers.raw,
-                    content=request.stream,
-                    extensions=request.extensions,
+        connection = await self._connection(target.origin)
+        try:
+            with _httpx_errors():
+                received = await connection.handle_async_request(
+                    httpcore.Request(
+                        request.method,
+                        target,
+                        headers=request.headers.raw,
+                        content=request.stream,
+                        extensions=request.extensions,
+                    )
                 )
-            )
+        except BaseException:
+            with trio.CancelScope(deadline=trio.current_time() + CLOSE_TIME, shield=True):
+                await connection.aclose()
+            raise
         response = httpx.Response(
             received.status,
             headers=received.headers,
-            stream=_Body(received),
+            stream=_Body(received, partial(self._take_back, connection)),
             extensions=received.extensions,
             request=request,
         )
@@ -103,15 +126,38 @@ class Pool:
         return response
 
     async def aclose(self) -> None:
-        """Close all connections."""
-        await self._pool.aclose()
+        """Close all connections; those in use when their responses are closed."""
+        self._closed = True
+        while self._idle:
+            await self._idle.popleft().aclose()
+
+    async def _connection(self, origin: httpcore.Origin) -> httpcore.AsyncHTTPConnection:
+        while self._idle:
+            connection = self._idle.popleft()
+            if not connection.has_expired():
+                return connection
+            await connection.aclose()
+        return httpcore.AsyncHTTPConnection(
+            origin,
+            ssl_context=self._ssl_context,
+            keepalive_expiry=self._keep_idle,
+            network_backend=self._network,
+        )
+
+    async def _take_back(self, connection: httpcore.AsyncHTTPConnection) -> None:
+        """Keep a connection whose response is closed, if it can be used again."""
+        if connection.is_idle() and not self._closed and len(self._idle) < self._most_idle:
+            self._idle.append(connection)
+        elif not connection.is_closed():
+            await connection.aclose()
 
 
 class _Body(httpx.AsyncByteStream):
     """The body of an answer."""
 
-    def __init__(self, response: httpcore.Response) -> None:
+    def __init__(self, response: httpcore.Response, closed: Callable[[], Awaitable[None]]) -> None:
         self._response = response
+        self._closed: Callable[[], Awaitable[None]] | None = closed
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         assert isinstance(self._response.stream, AsyncIterable)
@@ -120,8 +166,13 @@ class _Body(httpx.AsyncByteStream):
                 yield piece
 
     async def aclose(self) -> None:
-        with _httpx_errors():
-            await self._response.aclose()
+        closed, self._closed = self._closed, None
+        if closed is not None:
+            # httpx calls this at the end of a body, where we may be being cancelled.
+            with trio.CancelScope(deadline=trio.current_time() + CLOSE_TIME, shield=True):
+                with _httpx_errors():
+                    await self._response.aclose()
+                await closed()
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from mcp_trio.exceptions import TransportError
-from mcp_trio.transports.http_endpoint import Endpoint, Unreachable, open_endpoint
+from mcp_trio.transports.http_endpoint import MOST_IDLE, Endpoint, Unreachable, open_endpoint
 from mcp_trio.transports.http_pool import MOST_HELD, HoldingStream
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"
@@ -81,6 +81,58 @@ async def test_a_server_that_stops_reading_may_have_said_why() -> None:
     stream = HoldingStream(Broken())
     await stream.write(b"POST /mcp HTTP/1.1")
     assert await stream.read(1000) == b"HTTP/1.1 413 Too Large"
+
+
+async def test_idle_connections_are_used_again_and_bounded() -> None:
+    """However many requests there are at once, a server is not held to so many connections."""
+    opened = closed = 0
+    together, let_go = trio.Event(), trio.Event()
+
+    async def answer(stream: trio.SocketStream) -> None:
+        nonlocal opened, closed
+        opened += 1
+        while await stream.receive_some():
+            if opened == 2 * MOST_IDLE:
+                together.set()
+            await together.wait()
+            await stream.send_all(OK)
+        closed += 1
+        if closed == MOST_IDLE:
+            let_go.set()
+
+    async with (
+        listening(answer) as port,
+        open_endpoint(f"http://127.0.0.1:{port}/mcp") as endpoint,
+    ):
+        async with trio.open_nursery() as nursery:
+            for _ in range(2 * MOST_IDLE):
+                nursery.start_soon(ask, endpoint, b"{}")
+        with trio.fail_after(5):
+            await let_go.wait()
+        for _ in range(3):
+            await ask(endpoint, b"{}")
+        assert opened == 2 * MOST_IDLE
+        assert closed == MOST_IDLE
+
+
+async def test_a_connection_that_was_closed_meanwhile_is_not_used() -> None:
+    """Servers close idle connections when they like, and no request may be lost by it."""
+    let_go = trio.Event()
+
+    async def answer_once(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        await stream.send_all(OK)
+        await stream.aclose()
+        let_go.set()
+
+    async with (
+        listening(answer_once) as port,
+        open_endpoint(f"http://127.0.0.1:{port}/mcp") as endpoint,
+    ):
+        for _ in range(3):
+            assert await ask(endpoint, b"{}") == b"OK"
+            await let_go.wait()
+            let_go = trio.Event()
 
 
 async def test_failures_are_those_of_httpx() -> None:
