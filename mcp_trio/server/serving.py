@@ -84,7 +84,7 @@ class Notifications:
         """Handle a notification, or queue it; never waits."""
         method = notification.method
         if method == "notifications/initialized" and self._introduced():
-            self._session.initialized = True
+            self._session.ready.set()
         handler = self._server.find_notification_handler(method, self._session.version)
         if handler is None:
             logger.debug("nobody handles the notification %s", method)

@@ -16,12 +16,6 @@ from mcp_trio.peer import Peer
 from mcp_trio.wire.jsonrpc import JSONObject, RequestId
 
 
-def _announce(session: "Session", _: object, initialized: bool) -> bool:
-    if initialized:
-        session.ready.set()
-    return initialized
-
-
 @attrs.define(eq=False)
 class Session:
     """One connection, or one legacy HTTP session, as the server sees it.
@@ -32,9 +26,8 @@ class Session:
             good where the client is modern.
         settled: Set once `initialize` has been answered, with whatever outcome. After a failure
             there is a new one, for the next attempt.
-        initialized: True once `notifications/initialized` came; before it the server asks
-            the client nothing but `ping`.
-        ready: Set along with ``initialized``, for who has to wait for it.
+        ready: Set once `notifications/initialized` came; before it the server asks the client
+            nothing but `ping`.
         client_info, client_capabilities: As in `initialize`, in wire form.
         log_level: As in `logging/setLevel`; None until it is set.
         subscriptions: How often each resource URI is subscribed to (`resources/subscribe`).
@@ -47,7 +40,6 @@ class Session:
     peer: Peer
     version: str | None = None
     settled: trio.Event = attrs.field(factory=trio.Event, repr=False)
-    initialized: bool = attrs.field(default=False, on_setattr=_announce)
     ready: trio.Event = attrs.field(factory=trio.Event, repr=False)
     client_info: JSONObject | None = None
     client_capabilities: JSONObject = attrs.field(factory=dict)
@@ -56,6 +48,11 @@ class Session:
     stateless: bool = False
     principal: object = None
     close_stream: Callable[[RequestId, float], None] | None = attrs.field(default=None, repr=False)
+
+    @property
+    def initialized(self) -> bool:
+        """Whether `notifications/initialized` came."""
+        return self.ready.is_set()
 
 
 @attrs.frozen

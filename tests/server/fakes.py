@@ -88,7 +88,8 @@ def make_context(
     session = session or Session(cast(Any, peer))
     session.principal = principal
     if not is_modern(version):
-        session.version, session.initialized = version, True
+        session.version = version
+        session.ready.set()
         session.client_capabilities = capabilities
     incoming = IncomingRequest(request_id, method, params or {}, cast(Any, peer))
     info = RequestInfo(

@@ -365,10 +365,11 @@ async def test_a_legacy_client_is_asked_within_its_session_only() -> None:
     """Protects the handshake, and stateless HTTP, where nobody could answer."""
 
     async def handler(ctx: Context) -> JSONObject:
-        ctx.info.session.initialized = False
+        ctx.info.session.ready = trio.Event()
         with pytest.raises(CannotAsk, match="notifications/initialized"):
             await ctx.list_roots()
-        ctx.info.session.initialized = ctx.info.session.stateless = True
+        ctx.info.session.ready.set()
+        ctx.info.session.stateless = True
         with pytest.raises(CannotAsk, match="session"):
             await ctx.list_roots()
         return {}

@@ -230,7 +230,7 @@ async def test_a_legacy_client_hears_of_changes_once_it_is_ready() -> None:
         server.bus.publish(ResourceUpdated("memo://a"))
         await wait_all_tasks_blocked()
         assert peer.sent == []
-        session.initialized = True
+        session.ready.set()
         session.subscriptions["memo://b"] = 1
         await wait_all_tasks_blocked()
         server.bus.publish(ResourceUpdated("memo://b"))
@@ -254,7 +254,7 @@ async def test_an_update_that_was_unsubscribed_meanwhile_is_not_sent() -> None:
 
     peer, server = StalledPeer(), FakeServer()
     session = Session(cast(Any, peer), subscriptions={"memo://a": 1})
-    session.initialized = True
+    session.ready.set()
     session.settled.set()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve_changes, session, server.bus)
@@ -274,7 +274,7 @@ async def test_serving_changes_ends_with_the_connection_or_the_bus(end: str) -> 
     """Protects siblings in the nursery: a client that is gone raises nothing."""
     peer, server = FakePeer(), FakeServer()
     session = Session(cast(Any, peer))
-    session.initialized = True
+    session.ready.set()
     session.settled.set()
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:

@@ -45,7 +45,8 @@ async def answer_stateless(
     )
     session = Session(visit.nobody, stateless=True, principal=visit.principal)
     if request.method != "initialize":
-        session.version, session.initialized = version, True
+        session.version = version
+        session.ready.set()
     answer = server.dispatcher.answer
     await incoming.answer(partial(answer, session=session, lifespan=visit.running.value))
 
@@ -67,7 +68,8 @@ async def answer_stateless_batch(
     async with open_private_nursery() as nursery:
         session = HTTPSession(visit.principal, settings)
         await nursery.start(session.run, server, visit.running)
-        session.session.version, session.session.initialized = version, True
+        session.session.version = version
+        session.session.ready.set()
         session.session.stateless, session.session.close_stream = True, None
         session.peer.batches_allowed = True
         session.streams.resumable = False
