@@ -28,10 +28,14 @@ from pathlib import Path
 
 import trio
 
-from mcp_trio.transports.descriptors import adopt_receive_stream, adopt_send_stream
 from mcp_trio.transports.parameters import StdioParameters
 
 assert sys.platform != "win32"  # (for the type checker)
+
+from mcp_trio.transports.descriptors import (  # noqa: E402 - Windows does not have these
+    adopt_receive_stream,
+    adopt_send_stream,
+)
 
 
 async def spawn(parameters: StdioParameters, env: dict[str, str], stderr: int) -> trio.Process:
