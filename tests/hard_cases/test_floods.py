@@ -37,6 +37,17 @@ async def today() -> str:
 server.run()
 """
 
+COMPLAINING_SERVER = """
+import os
+
+@server.tool()
+def complain() -> None:
+    while True:
+        os.write(2, b"x" * 65536)
+
+server.run()
+"""
+
 
 def line(method: str, id: int | None = None, **params: Any) -> bytes:
     message = {"jsonrpc": "2.0", "method": method, "params": params}
@@ -208,16 +219,18 @@ async def test_client_that_reads_late() -> None:
 
 
 async def test_client_that_does_not_even_read_stderr() -> None:
-    """A server that hangs in writing its complaints ends when its client does."""
+    """A server that hangs in writing to stderr ends when its client does."""
     process = await trio.lowlevel.open_process(
-        genuine(ECHO_SERVER),
+        genuine(COMPLAINING_SERVER),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
     try:
+        assert process.stdin is not None
+        await process.stdin.send_all(initialize("2025-11-25") + call(1, "complain"))
         with trio.move_on_after(1.0):
-            await flood(process, garbage, 10**9)
+            await process.wait()
         assert process.poll() is None
     finally:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + LIMIT):
