@@ -41,6 +41,7 @@ from mcp_trio.incoming import (
 from mcp_trio.outbox import Outgoing
 from mcp_trio.protocol import correlation
 from mcp_trio.protocol.correlation import Correlation, unbatch
+from mcp_trio.protocol.methods import METHODS
 from mcp_trio.wire.jsonrpc import (
     MAX_BATCH,
     Batch,
@@ -356,10 +357,11 @@ class Peer:
                 logger.debug("dropped a late message for request %r", id)
 
     def _cancel(self, id: RequestId) -> None:
-        """Cancel a handler; but `initialize` must not be cancelled (basic/cancellation)."""
+        """Cancel a handler, unless it is one that may not be, as that of `initialize`."""
         incoming = self._serving[id]
+        row = METHODS.get(incoming.method)
         others_wait = incoming.answered and incoming.batch is not None
-        if incoming.method != "initialize" and not others_wait:
+        if (row is None or row.cancellable) and not others_wait:
             incoming.scope.cancel()
 
     def _notified(self, notification: Notification) -> None:

@@ -23,6 +23,7 @@ import trio_websocket
 
 from mcp_trio.connection import FrameStream, open_private_nursery
 from mcp_trio.exceptions import AuthorizationRequired, Closed, TransportError
+from mcp_trio.incoming import sole_exception
 from mcp_trio.transports.origins import is_origin_allowed
 from mcp_trio.wire.http_headers import check_headers
 
@@ -250,8 +251,9 @@ class _Opening:
                 )
                 self._settled.set()
         except* trio_websocket.ConnectionRejected as group:
-            rejections = [exc for exc in group.exceptions if isinstance(exc, _Rejected)]
-            self._failure = _refusal(self._place, rejections[0])
+            rejected = sole_exception(group)  # by the one task that reads
+            assert isinstance(rejected, trio_websocket.ConnectionRejected)
+            self._failure = _refusal(self._place, rejected)
         self._settled.set()
 
     async def _watch(self) -> None:
@@ -267,9 +269,6 @@ class _Opening:
             text = f"{self._place} did not answer the handshake within {seconds:g} s"
             raise TransportError(text)
         raise self._failure
-
-
-_Rejected = trio_websocket.ConnectionRejected
 
 
 def _refusal(place: _Place, rejected: trio_websocket.ConnectionRejected) -> TransportError:

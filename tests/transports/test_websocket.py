@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 import trio
+import trustme
 
 import mcp_trio
 from mcp_trio.testing import exhaustive_cancellation
@@ -234,7 +235,6 @@ async def test_body_exceptions_leave_as_themselves() -> None:
 
 async def test_tls() -> None:
     """wss:// works with a certificate authority of one's own, and refuses an unknown one."""
-    trustme = pytest.importorskip("trustme")
     authority = trustme.CA()
     theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("localhost").configure_cert(theirs)
