@@ -94,7 +94,8 @@ class IncomingRequest:
 
     async def wait_over(self) -> None:
         """Wait until this request, one of `Peer.serving`, is answered or has been cancelled."""
-        self._over = self._over or trio.Event()
+        if self._over is None:
+            self._over = trio.Event()
         await self._over.wait()
 
     def too_late(self) -> RuntimeError:

@@ -773,3 +773,28 @@ async def test_finish_lets_handlers_finish_but_not_wait_for_the_peer(
         sent = rig.sent_now()
         assert ended[0] == "listen"
         assert sorted(m.id for m in sent if isinstance(m, Response)) == [1, 2]
+
+
+async def test_several_may_wait_until_a_request_is_over(nursery: trio.Nursery) -> None:
+    """Requests whose turn comes after another one's all wait for the same event."""
+    go_on = trio.Event()
+    over: list[int] = []
+
+    async def handle(request: IncomingRequest) -> JSONObject:
+        await go_on.wait()
+        return {}
+
+    async def wait(number: int, request: IncomingRequest) -> None:
+        await request.wait_over()
+        over.append(number)
+
+    async with open_rig(handle) as rig:
+        rig.peer.feed(Request(1, "x"))
+        [request] = rig.peer.serving
+        for number in (1, 2, 3):
+            nursery.start_soon(wait, number, request)
+        await trio.testing.wait_all_tasks_blocked()
+        assert over == []
+        go_on.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert sorted(over) == [1, 2, 3]
