@@ -1,0 +1,1 @@
+"""Conformance checks and fuzzing for anybody's MCP server or client."""

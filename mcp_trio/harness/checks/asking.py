@@ -1,0 +1,1 @@
+"""Servers that ask their client: sampling, elicitation, roots, and input_required: checks."""

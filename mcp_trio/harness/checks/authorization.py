@@ -1,0 +1,1 @@
+"""Authorization: what a protected server says of itself: checks."""

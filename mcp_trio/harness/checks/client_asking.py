@@ -1,0 +1,1 @@
+"""How clients answer a server that asks: checks."""

@@ -1,0 +1,1 @@
+"""What clients do with tools, resources and prompts: checks."""

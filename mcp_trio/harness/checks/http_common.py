@@ -1,0 +1,1 @@
+"""Streamable HTTP: what both eras ask for: checks."""

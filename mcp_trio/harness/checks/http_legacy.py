@@ -1,0 +1,1 @@
+"""Streamable HTTP with sessions, and HTTP+SSE: checks."""

@@ -1,0 +1,1 @@
+"""The legacy handshake: checks."""

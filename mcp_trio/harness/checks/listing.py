@@ -1,0 +1,1 @@
+"""Lists: pages, order and how long they may be kept: checks."""

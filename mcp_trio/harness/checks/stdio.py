@@ -1,0 +1,1 @@
+"""The stdio transport: lines, streams and the process: checks."""

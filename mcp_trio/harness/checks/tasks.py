@@ -1,0 +1,1 @@
+"""Tasks (experimental, 2025-11-25): checks."""

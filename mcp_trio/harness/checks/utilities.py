@@ -1,0 +1,1 @@
+"""Ping, cancellation, progress, logging, completion: checks."""

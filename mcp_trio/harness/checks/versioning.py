@@ -1,0 +1,1 @@
+"""The modern era: discovery, versions and capabilities in every request: checks."""

@@ -1,0 +1,1 @@
+"""Servers reached over Streamable HTTP."""

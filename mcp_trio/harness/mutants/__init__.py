@@ -1,0 +1,77 @@
+"""Mutants: peers with one fault each, made from healthy ones by small named changes.
+
+A check that cannot fail proves nothing. So each has a mutant here that it must fail on, and the
+same check has to pass on the peer that the mutant was made from; `tests/harness/test_mutants.py`
+sees to both, and prints who caught whom.
+
+    class OtherId(Fault):
+        \"\"\"Answers with the number of the id as a string.\"\"\"
+
+        def sent(self, message):
+            yield {**message, "id": str(message["id"])} if "result" in message else message
+
+    MUTANTS = (frame_mutant("other-id", OtherId, catches=("answers-carry-the-id",)),)
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from importlib import import_module
+from typing import Final
+
+import attrs
+
+from mcp_trio.harness.targets import ServerTarget
+
+__all__ = ["AREAS", "Mutant", "load_mutants"]
+
+AREAS: Final[tuple[str, ...]] = (
+    "jsonrpc",
+    "lifecycle",
+    "versioning",
+    "utilities",
+    "tools",
+    "resources",
+    "prompts",
+    "listing",
+    "asking",
+    "subscriptions",
+    "tasks",
+    "stdio",
+    "http_common",
+    "http_legacy",
+    "http_modern",
+    "authorization",
+    "client_base",
+    "client_versions",
+    "client_features",
+    "client_asking",
+    "client_stdio",
+    "client_http",
+)
+"""The modules with mutants."""
+
+
+@attrs.frozen
+class Mutant:
+    """A peer with one fault.
+
+    Attributes:
+        id: Its name, such as "answers-under-another-id".
+        fault: What it does wrong, in one line.
+        caught_by: The ids of the checks that must fail on it; others may, too.
+        open: The faulty target, for the length of a block.
+        open_healthy: The same without the fault, on which those checks have to pass.
+        virtual: Everything happens in this process and in memory, so that time may be virtual.
+    """
+
+    id: str
+    fault: str
+    caught_by: tuple[str, ...]
+    open: Callable[[], AbstractAsyncContextManager[ServerTarget]] = attrs.field(repr=False)
+    open_healthy: Callable[[], AbstractAsyncContextManager[ServerTarget]] = attrs.field(repr=False)
+    virtual: bool = False
+
+
+def load_mutants() -> tuple[Mutant, ...]:
+    """All mutants, in the order of the areas."""
+    return tuple(mutant for area in AREAS for mutant in import_module(f"{__name__}.{area}").MUTANTS)

@@ -1,0 +1,7 @@
+"""Authorization: what a protected server says of itself: mutants."""
+
+from typing import Final
+
+from mcp_trio.harness.mutants import Mutant
+
+MUTANTS: Final[tuple[Mutant, ...]] = ()

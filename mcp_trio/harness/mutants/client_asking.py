@@ -1,0 +1,7 @@
+"""How clients answer a server that asks: mutants."""
+
+from typing import Final
+
+from mcp_trio.harness.mutants import Mutant
+
+MUTANTS: Final[tuple[Mutant, ...]] = ()

@@ -1,0 +1,7 @@
+"""What clients do with tools, resources and prompts: mutants."""
+
+from typing import Final
+
+from mcp_trio.harness.mutants import Mutant
+
+MUTANTS: Final[tuple[Mutant, ...]] = ()

@@ -1,0 +1,7 @@
+"""Clients over Streamable HTTP: mutants."""
+
+from typing import Final
+
+from mcp_trio.harness.mutants import Mutant
+
+MUTANTS: Final[tuple[Mutant, ...]] = ()

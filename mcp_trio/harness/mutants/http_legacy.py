@@ -1,0 +1,7 @@
+"""Streamable HTTP with sessions, and HTTP+SSE: mutants."""
+
+from typing import Final
+
+from mcp_trio.harness.mutants import Mutant
+
+MUTANTS: Final[tuple[Mutant, ...]] = ()

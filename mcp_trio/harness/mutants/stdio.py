@@ -1,0 +1,7 @@
+"""The stdio transport: lines, streams and the process: mutants."""
+
+from typing import Final
+
+from mcp_trio.harness.mutants import Mutant
+
+MUTANTS: Final[tuple[Mutant, ...]] = ()

@@ -1,0 +1,7 @@
+"""Subscriptions and what changes: mutants."""
+
+from typing import Final
+
+from mcp_trio.harness.mutants import Mutant
+
+MUTANTS: Final[tuple[Mutant, ...]] = ()

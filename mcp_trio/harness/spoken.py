@@ -1,0 +1,75 @@
+"""Which revisions a server speaks: it is asked."""
+
+from __future__ import annotations
+
+from mcp_trio.harness.exchange import Exchange
+from mcp_trio.harness.model import Failed, NotApplicable
+from mcp_trio.harness.probe import Options
+from mcp_trio.harness.session import CLIENT_INFO, open_session
+from mcp_trio.harness.targets import ServerTarget
+from mcp_trio.protocol.revisions import LATEST_LEGACY, LEGACY, MODERN
+
+START_TIME = 30.0  # seconds for a first answer, as the server may have to be fetched first
+
+
+async def newest_of_each_era(target: ServerTarget, options: Options) -> tuple[str, ...]:
+    """The newest legacy revision and the newest modern one that a server speaks, in that order.
+
+    Raises:
+        Failed: It speaks none that is known here.
+        OSError, TransportError: It cannot be started or reached.
+    """
+    legacy, why = await _legacy(target, LATEST_LEGACY, options)
+    found = [] if legacy is None else [legacy]
+    found += (await _modern(target, options))[-1:]
+    if not found:
+        raise Failed(f"the server speaks no revision that is known here: {why}")
+    return tuple(found)
+
+
+async def revisions_of(target: ServerTarget, options: Options) -> tuple[str, ...]:
+    """All revisions that a server speaks, oldest first; raises as `newest_of_each_era`."""
+    found, why = [], ""
+    for revision in LEGACY:
+        spoken, said = await _legacy(target, revision, options)
+        why = why or said
+        if spoken == revision:
+            found.append(revision)
+    found += await _modern(target, options)
+    if not found:
+        raise Failed(f"the server speaks no revision that is known here: {why}")
+    return tuple(found)
+
+
+async def _legacy(target: ServerTarget, wanted: str, options: Options) -> tuple[str | None, str]:
+    """The revision that `initialize` is answered with, or None and why not."""
+    params = {"protocolVersion": wanted, "capabilities": {}, "clientInfo": CLIENT_INFO}
+    try:
+        async with (
+            target.open_wire(Exchange()) as wire,
+            open_session(wire, wanted, deadline=options.deadline, handshake=False) as session,
+        ):
+            reply = await session.request("initialize", params, timeout=START_TIME)
+    except (Failed, NotApplicable) as exc:
+        return None, exc.message
+    spoken = (reply.result or {}).get("protocolVersion")
+    if spoken in LEGACY:
+        return spoken, ""
+    return None, f"initialize for {wanted} got {reply.brief()}"
+
+
+async def _modern(target: ServerTarget, options: Options) -> list[str]:
+    """The modern revisions that `server/discover` is answered with."""
+    found = []
+    for revision in MODERN:
+        try:
+            async with (
+                target.open_wire(Exchange()) as wire,
+                open_session(wire, revision, deadline=options.deadline) as session,
+            ):
+                reply = await session.request("server/discover")
+        except (Failed, NotApplicable):
+            continue
+        if revision in ((reply.result or {}).get("supportedVersions") or ()):
+            found.append(revision)
+    return found
