@@ -155,6 +155,21 @@ class Reply:
         return f"the result {text[:120]}{'...' if len(text) > 120 else ''}"
 
 
+@attrs.frozen
+class Refused:
+    """A frame that the transport refused, so that no answer to it will come.
+
+    Attributes:
+        id: The id in the frame; None if it had none.
+        why: What was said, such as "POST got status 404 with 'Not Found'".
+        since: How many frames of the server had come by then.
+    """
+
+    id: JSON
+    why: str
+    since: int
+
+
 class Session:
     """One conversation with a server. Made by `open_session`.
 
@@ -168,6 +183,7 @@ class Session:
         answerers: Answers the server's requests, by method. A request without an entry is refused
             with -32601.
         ended: Why the wire ended; None as long as it has not.
+        refused: What the transport refused by itself, without an answer: HTTP does so by a status.
     """
 
     def __init__(
@@ -181,6 +197,7 @@ class Session:
         self.received: list[Received] = []
         self.answerers: dict[str, Answerer] = dict(ANSWERERS)
         self.ended: str | None = None
+        self.refused: list[Refused] = []
         self._arrival = trio.lowlevel.ParkingLot()
         self._last_id = 0
 
@@ -267,8 +284,8 @@ class Session:
         """Send a request and wait for its answer.
 
         Raises:
-            Failed: There is none within `timeout` (the session's deadline by default), or the
-                connection ended.
+            Failed: There is none within `timeout` (the session's deadline by default), the
+                transport refused it, or the connection ended.
         """
         start = len(self.received)
         posted = await self.post(method, params, meta=meta, id=id)
@@ -297,7 +314,15 @@ class Session:
         """Wait for the answer with an id; the first one since `since` frames had come."""
         patience = self.deadline if timeout is None else timeout
         name = f"{what or 'the request'} (id {json.dumps(id)})"
-        found = await self._wait(lambda: self.replies(id, since), patience, f"no answer to {name}")
+
+        def answers() -> list[Received]:
+            found = self.replies(id, since)
+            for refused in self.refused:
+                if not found and _same(refused.id, id) and refused.since >= since:
+                    raise Failed(f"no answer to {name}: {refused.why}")
+            return found
+
+        found = await self._wait(answers, patience, f"no answer to {name}")
         end = self.received.index(found[0])
         before = tuple(
             received.object
@@ -377,6 +402,10 @@ class Session:
             self.wire.note(f"the connection ended: {exc}")
             self._arrival.unpark_all()
 
+    def _take_refusal(self, id: JSON, why: str) -> None:
+        self.refused.append(Refused(id, why, len(self.received)))
+        self._arrival.unpark_all()
+
     async def _answer(self, received: Received) -> None:
         request = received.object
         if received.method is None or "id" not in request:
@@ -438,6 +467,8 @@ async def open_session(
     """
     offered = capabilities_for(revision) if capabilities is None else capabilities
     session = Session(wire, revision, offered, deadline)
+    wire.revision = revision
+    wire.on_refused = session._take_refusal
     async with open_private_nursery() as nursery:
         nursery.start_soon(session._read)
         if handshake:

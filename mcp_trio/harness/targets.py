@@ -135,24 +135,6 @@ class _WebSocket(ServerTarget):
         return self.name
 
 
-@attrs.frozen
-class _SSE(ServerTarget):
-    name: str
-    words: str
-    headers: Mapping[str, str] | None = attrs.field(default=None, repr=False)
-    transport: Transport = "sse"
-
-    @asynccontextmanager
-    async def open_wire(self, exchange: Exchange) -> AsyncIterator[Wire]:
-        from mcp_trio.transports.sse_client import open_sse
-
-        async with open_sse(self.name, headers=self.headers) as stream:
-            yield FrameWire("sse", exchange, stream)
-
-    def for_client(self) -> str:
-        return self.name
-
-
 def url_target(
     url: str, *, headers: Mapping[str, str] | None = None, sse: bool = False
 ) -> ServerTarget:
@@ -170,11 +152,9 @@ def url_target(
         return _Socket(url, words)
     if scheme in ("ws", "wss"):
         return _WebSocket(url, words, headers)
-    if sse:
-        return _SSE(url, words, headers)
-    from mcp_trio.harness.http_target import HTTPTarget
+    from mcp_trio.harness.http_target import HTTPTarget, SSETarget
 
-    return HTTPTarget(url, words, headers)
+    return (SSETarget if sse else HTTPTarget)(url, words, headers)
 
 
 @attrs.frozen

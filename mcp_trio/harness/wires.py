@@ -8,6 +8,7 @@ reply on HTTP, a WebSocket message. Who speaks the protocol over a wire is `Sess
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar
 
 import trio
@@ -17,6 +18,7 @@ from mcp_trio.exceptions import TransportError
 from mcp_trio.harness.exchange import Exchange
 from mcp_trio.harness.model import NotApplicable, Transport
 from mcp_trio.transports.process import ChildProcess
+from mcp_trio.wire.jsonrpc import JSON
 from mcp_trio.wire.ndjson import LineTooLong
 
 BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError, trio.EndOfChannel, TransportError)
@@ -34,17 +36,22 @@ class Wire(ABC):
         exchange: Where all that it carries is written down.
         number: Which connection of that exchange it is.
         child: The process at its other end, where there is one that we started.
+        revision: What is spoken over it, where that is known before anything is said.
+        on_refused: Called where a transport refuses single frames, as HTTP does by its status: with
+            the id in the frame (None if it has none) and with what was said. No answer will come.
     """
 
     transport: Transport
     has_bytes: ClassVar[bool] = False
     """Whether it carries plain bytes, so that framing is a question."""
 
-    def __init__(self, transport: Transport, exchange: Exchange) -> None:
+    def __init__(self, transport: Transport, exchange: Exchange, number: int | None = None) -> None:
         self.transport = transport
         self.exchange = exchange
-        self.number = exchange.next_connection()
+        self.number = exchange.next_connection() if number is None else number
         self.child: ChildProcess | None = None
+        self.revision: str | None = None
+        self.on_refused: Callable[[JSON, str], object] = lambda _id, _why: None
 
     @abstractmethod
     async def send(self, frame: bytes) -> None:
