@@ -12,9 +12,9 @@ A probe knows the target and one revision; the runner gives each of its workers 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 import trio
@@ -29,6 +29,8 @@ from mcp_trio.wire.jsonrpc import JSONObject
 
 if TYPE_CHECKING:
     from mcp_trio.client.client import Client
+
+T = TypeVar("T")
 
 MOST_PAGES: Final = 50
 
@@ -166,6 +168,10 @@ class ServerProbe:
         """What the server has; asked for once for all probes of a target and revision."""
         return await self._shared.get(self)
 
+    async def once(self, name: str, find_out: Callable[[], Awaitable[T]]) -> T:
+        """What `find_out` returns, found out once for all probes of a target and revision."""
+        return await self._shared.once(name, find_out)
+
     async def callable_tools(self) -> list[JSONObject]:
         """The tools that may be called: those that say they are read-only, or all if allowed.
 
@@ -193,6 +199,8 @@ class SharedInventory:
         self._read_only = read_only
         self._lock = trio.Lock()
         self._inventory: Inventory | None = None
+        self._once_locks: dict[str, trio.Lock] = {}
+        self._found_out: dict[str, Any] = {}
 
     def harmless(self, tool: JSONObject) -> bool:
         annotations = tool.get("annotations")
@@ -204,6 +212,13 @@ class SharedInventory:
             if self._inventory is None:
                 self._inventory = await take_inventory(await probe.session())
         return self._inventory
+
+    async def once(self, name: str, find_out: Callable[[], Awaitable[T]]) -> T:
+        async with self._once_locks.setdefault(name, trio.Lock()):
+            if name not in self._found_out:
+                self._found_out[name] = await find_out()
+        found: T = self._found_out[name]
+        return found
 
 
 async def take_inventory(session: Session) -> Inventory:
