@@ -9,6 +9,7 @@ from mcp_trio.harness.session import CLIENT_INFO, open_session
 from mcp_trio.harness.targets import ServerTarget
 from mcp_trio.protocol.revisions import LATEST_LEGACY, LEGACY, MODERN
 
+STDERR_LINES = 10
 START_TIME = 30.0  # seconds for a first answer, as the server may have to be fetched first
 
 
@@ -44,18 +45,30 @@ async def revisions_of(target: ServerTarget, options: Options) -> tuple[str, ...
 async def _legacy(target: ServerTarget, wanted: str, options: Options) -> tuple[str | None, str]:
     """The revision that `initialize` is answered with, or None and why not."""
     params = {"protocolVersion": wanted, "capabilities": {}, "clientInfo": CLIENT_INFO}
+    exchange = Exchange()
     try:
         async with (
-            target.open_wire(Exchange()) as wire,
+            target.open_wire(exchange) as wire,
             open_session(wire, wanted, deadline=options.deadline, handshake=False) as session,
         ):
             reply = await session.request("initialize", params, timeout=START_TIME)
     except (Failed, NotApplicable) as exc:
-        return None, exc.message
+        return None, exc.message + _last_words(exchange)
     spoken = (reply.result or {}).get("protocolVersion")
     if spoken in LEGACY:
         return spoken, ""
     return None, f"initialize for {wanted} got {reply.brief()}"
+
+
+def _last_words(exchange: Exchange) -> str:
+    """What a program wrote to its stderr, which is where those that cannot start say why."""
+    lines = [
+        entry.data.decode("utf-8", "replace")
+        for entry in exchange.entries
+        if entry.kind == "stderr"
+    ]
+    said = " | ".join(line.strip() for line in lines[-STDERR_LINES:] if line.strip())
+    return f"; stderr: {said}" if said else ""
 
 
 async def _modern(target: ServerTarget, options: Options) -> list[str]:

@@ -136,7 +136,11 @@ class _WebSocket(ServerTarget):
 
 
 def url_target(
-    url: str, *, headers: Mapping[str, str] | None = None, sse: bool = False
+    url: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    sse: bool = False,
+    words: str | None = None,
 ) -> ServerTarget:
     """A server that runs.
 
@@ -144,9 +148,11 @@ def url_target(
         url: http, https, ws, wss, unix:PATH or tcp:HOST:PORT.
         headers: Sent with every HTTP request, or with the opening of a WebSocket.
         sse: An http or https URL is the event stream of HTTP+SSE (2024-11-05).
+        words: How it is named on a command line, for replays, if not by this URL.
     """
-    words = shlex.quote(url) + (" --sse" if sse else "")
-    words += "".join(f" --header '{name}: ...'" for name in headers or {})
+    if words is None:
+        words = shlex.quote(url) + (" --sse" if sse else "")
+        words += "".join(f" --header '{name}: ...'" for name in headers or {})
     scheme = url.partition(":")[0].lower()
     if scheme in ("unix", "tcp"):
         return _Socket(url, words)
