@@ -151,13 +151,18 @@ class Tried:
         tool: As it is listed.
         arguments: What it was called with.
         asks: The methods by which it asked its client.
-        worked: Whether it succeeded.
+        result: What came of it in the end; None if that was an error, or still a question.
     """
 
     tool: JSONObject
     arguments: JSONObject
     asks: frozenset[str]
-    worked: bool
+    result: JSONObject | None
+
+    @property
+    def worked(self) -> bool:
+        """Whether it succeeded."""
+        return self.result is not None and not self.result.get("isError")
 
     @property
     def name(self) -> str:
@@ -228,5 +233,5 @@ async def _try(session: Session, tool: JSONObject) -> Tried | None:
         called = await converse(session, "tools/call", params, timeout=TRY_TIME)
     except Failed:
         return None
-    worked = not (called.reply.result or {"isError": True}).get("isError")
-    return Tried(tool, arguments, frozenset(asked.method for asked in called.asked), worked)
+    result = None if asks(called.reply) else called.reply.result
+    return Tried(tool, arguments, frozenset(asked.method for asked in called.asked), result)
