@@ -313,6 +313,8 @@ class Session:
     ) -> Reply:
         """Wait for the answer with an id; the first one since `since` frames had come."""
         patience = self.deadline if timeout is None else timeout
+        if self.wire.child is not None and not self.received:
+            patience = max(patience, START_TIME)  # a modern session has no handshake to wait for
         name = f"{what or 'the request'} (id {json.dumps(id)})"
 
         def answers() -> list[Received]:
@@ -444,6 +446,8 @@ ANSWERERS: Final[dict[str, Answerer]] = {
 }
 """How the harness answers a server's requests if a check does not say otherwise."""
 
+START_TIME: Final = 30.0
+"""Seconds for a process's first answer, as it may have to be fetched and compiled first."""
 MOMENT: Final = 0.02
 """Seconds for what a server may still be about to say; nothing depends on it being enough."""
 
@@ -476,7 +480,7 @@ async def open_session(
         yield session
 
 
-async def shake_hands(session: Session, timeout: float = 30.0) -> None:
+async def shake_hands(session: Session, timeout: float = START_TIME) -> None:
     """Open a legacy session; in the modern era, do nothing.
 
     Raises:
