@@ -106,7 +106,9 @@ class HTTPWire(Wire):
     """Streamable HTTP as a wire; made by `HTTPTarget`.
 
     Attributes:
+        http: Sends requests just as they are told.
         session_id: What the server calls this session; None before it said so, or if it does not.
+        listens: Open a stream for what belongs to no request, once the handshake is over.
     """
 
     def __init__(
@@ -118,8 +120,9 @@ class HTTPWire(Wire):
         mirroring: Mirroring,
     ) -> None:
         super().__init__("http", exchange, number)
+        self.http = http
         self.session_id: str | None = None
-        self._http = http
+        self.listens = True
         self._nursery = nursery
         self._mirroring = mirroring
         self._version: str | None = None  # the legacy one, once it is agreed on
@@ -148,7 +151,7 @@ class HTTPWire(Wire):
         with trio.move_on_after(TAKE_TIME):
             self._nursery.start_soon(self._run, post)
             await post.taken.wait()
-        if method == "notifications/initialized" and not self._is_modern(message):
+        if method == "notifications/initialized" and self.listens and not self._is_modern(message):
             with trio.move_on_after(OPEN_TIME):
                 await self._nursery.start(self._listen)
 
@@ -211,7 +214,7 @@ class HTTPWire(Wire):
 
     async def _post(self, post: _Post) -> None:
         headers = {**POSTING, **self.headers(post.message)}
-        async with self._http.open("POST", headers, post.frame) as stream:
+        async with self.http.open("POST", headers, post.frame) as stream:
             self._look_at(post.message, stream)
             if not stream.is_stream:
                 await stream.wait_ended()
@@ -244,7 +247,7 @@ class HTTPWire(Wire):
                 return
             await trio.sleep(RESUME_AFTER if retry is None else retry)
             headers = {**LISTENING, **self.headers({}), LAST_EVENT_ID: last}
-            async with self._http.open("GET", headers) as again:
+            async with self.http.open("GET", headers) as again:
                 if again.status != 200 or not again.is_stream:
                     return
                 await self._take_events(post, again)
@@ -283,7 +286,7 @@ class HTTPWire(Wire):
             if last:
                 headers[LAST_EVENT_ID] = last
             try:
-                async with self._http.open("GET", headers) as stream:
+                async with self.http.open("GET", headers) as stream:
                     if attempt == 0:
                         task_status.started()
                     if stream.status != 200 or not stream.is_stream:
@@ -302,7 +305,7 @@ class HTTPWire(Wire):
         """Tell the server that the session is over, if there is one. Does not raise."""
         if self.session_id is not None:
             with suppress(TransportError):
-                await self._http.request("DELETE", self.headers({}), timeout=END_TIME)
+                await self.http.request("DELETE", self.headers({}), timeout=END_TIME)
 
 
 class _Post:
