@@ -1,6 +1,6 @@
 """What went over the wire, in order: the evidence of every finding, and what a report draws."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, Literal, TypeAlias
 
 import attrs
@@ -50,6 +50,10 @@ class Exchange:
         self._entries.append(Entry(at, kind, data[:LONGEST], label, connection, len(data)))
         if len(self._entries) > MOST:
             del self._entries[: MOST // 2]
+
+    def extend(self, entries: Iterable[Entry]) -> None:
+        """Take over what happened elsewhere, with the times that it had there."""
+        self._entries.extend(entries)
 
     def note(self, text: str, connection: int = 0) -> None:
         """Say that something happened."""

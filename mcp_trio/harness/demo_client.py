@@ -1,0 +1,131 @@
+"""The demo client: connects to a server, uses all that it finds there once, and leaves.
+
+    python -m mcp_trio.harness.demo_client URL
+    python -m mcp_trio.harness.demo_client COMMAND ARGUMENTS...
+
+It shows what a client under test is expected to do, so that as much as possible can be seen of it:
+list everything, call every tool with arguments made from its schema, read every resource, get every
+prompt, complete their arguments, listen for a moment, answer what the server asks, and leave. What
+the server refuses is no reason to stop. A client that does less is tested for less.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Sequence
+from typing import Any, Final
+
+import httpx
+import trio
+
+from mcp_trio.client.client import Client, open_client
+from mcp_trio.client.targets import Target
+from mcp_trio.exceptions import MCPError, ProtocolError, RequestTimeout, TransportError
+from mcp_trio.harness.samples import sample
+from mcp_trio.protocol.types.completion import PromptReference, ResourceTemplateReference
+from mcp_trio.protocol.types.elicitation import ElicitRequestFormParams, ElicitResult
+
+LISTEN: Final = 0.1
+"""Seconds of listening; what the server says meanwhile is what it says."""
+PATIENCE: Final = 4.0
+"""Seconds for an answer. A server that does not answer one request may answer the next."""
+SURVIVED: Final = (MCPError, ProtocolError, RequestTimeout, TransportError)
+
+
+def on_elicit(params: Any) -> Any:
+    """A user who fills in every form, and who does not go to strange pages."""
+    if isinstance(params, ElicitRequestFormParams):
+        return sample(params.requested_schema)
+    return ElicitResult("decline")
+
+
+def on_sample(_params: Any) -> str:
+    """A model that says a word."""
+    return "word"
+
+
+def on_list_roots(_params: Any) -> Sequence[str]:
+    """One folder, which nobody has."""
+    return ["file:///demo"]
+
+
+async def play(
+    target: Target, *, mode: str = "auto", http: httpx.AsyncClient | None = None
+) -> None:
+    """Use a server.
+
+    Args:
+        target: What `open_client` takes.
+        mode: The revisions to speak, as for `open_client`.
+        http: For URLs: the httpx client to use.
+    """
+    async with open_client(
+        target,
+        mode=mode,
+        on_elicit=on_elicit,
+        on_sample=on_sample,
+        on_list_roots=on_list_roots,
+        on_log=lambda _: None,
+        on_noise=lambda *_: None,
+        log_level="info",
+        timeout=PATIENCE,
+        probe_timeout=2.0,
+        max_rounds=3,
+        http=http,
+    ) as client:
+        await use(client)
+
+
+async def use(client: Client) -> None:
+    """Use all that a server has, once."""
+    tools = await _survive(client.list_tools()) or []
+    for tool in tools:
+        arguments = sample(tool.input_schema)
+        await _survive(client.call_tool(tool.name, arguments, on_progress=lambda *_: None))
+    resources = await _survive(client.list_resources()) or []
+    for resource in resources:
+        await _survive(client.read_resource(resource.uri))
+    templates = await _survive(client.list_resource_templates()) or []
+    for template in templates:
+        reference = ResourceTemplateReference(template.uri_template)
+        await _survive(client.complete(reference, "name", "o"))
+    prompts = await _survive(client.list_prompts()) or []
+    for prompt in prompts:
+        arguments = {argument.name: "word" for argument in prompt.arguments or ()}
+        await _survive(client.get_prompt(prompt.name, arguments))
+        for name in arguments:
+            await _survive(client.complete(PromptReference(prompt.name), name, "w"))
+    await _survive(client.ping())
+    await _survive(_listen(client, [resource.uri for resource in resources[:1]]))
+    await _survive(client.notify_roots_changed())
+
+
+async def _listen(client: Client, uris: Sequence[str]) -> None:
+    """Hear of changes for a moment, and look again at what has changed."""
+    listening = client.listen(tools=True, prompts=True, resources=True, uris=uris)
+    with trio.move_on_after(LISTEN):
+        async with listening as events:
+            async for event in events:
+                if type(event).__name__ == "ToolsChanged":
+                    await client.list_tools()
+
+
+async def _survive(doing: Awaitable[Any]) -> Any:
+    """The outcome, or None if the server does not play along."""
+    try:
+        return await doing
+    except SURVIVED as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        return None
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Be the client of what the command line names."""
+    if not arguments:
+        sys.exit("usage: python -m mcp_trio.harness.demo_client URL | COMMAND ARGUMENTS...")
+    is_url = len(arguments) == 1 and "://" in arguments[0]
+    trio.run(play, arguments[0] if is_url else list(arguments))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

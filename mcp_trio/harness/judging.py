@@ -1,0 +1,151 @@
+"""Judging: what a check says of a peer becomes an outcome, whatever it raises.
+
+Both roles share this. A check cannot hang a run, since it has a deadline, and cannot end one.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Final, Protocol
+
+import attrs
+import trio
+
+from mcp_trio.exceptions import TransportError
+from mcp_trio.harness.exchange import Exchange
+from mcp_trio.harness.model import (
+    Check,
+    Failed,
+    Finding,
+    Level,
+    NotApplicable,
+    Outcome,
+    Requirement,
+    Transport,
+    Verdict,
+)
+from mcp_trio.harness.probe import Options
+
+CHECK_TIME: Final = 12.0
+"""How many deadlines of a single answer a whole check may take."""
+
+OnOutcome = Callable[[Outcome], object]
+
+
+class Target(Protocol):
+    """What a run has to know of the peer, of either role."""
+
+    @property
+    def transport(self) -> Transport: ...
+
+    @property
+    def words(self) -> str: ...
+
+
+class Probe(Protocol):
+    """What a run has to know of a probe."""
+
+    exchange: Exchange
+
+    def forget_session(self) -> None: ...
+
+
+@attrs.frozen
+class Judge:
+    """Runs checks of one target in one revision.
+
+    Attributes:
+        open_probe: Makes a probe, for each of the workers.
+        on_outcome: Called with each outcome as soon as it is there.
+    """
+
+    target: Target
+    revision: str
+    options: Options
+    requirements: Mapping[str, Requirement]
+    open_probe: Callable[[], AbstractAsyncContextManager[Probe]]
+    on_outcome: OnOutcome | None = None
+
+    async def run(self, checks: Sequence[Check], jobs: int) -> list[Outcome]:
+        """Run checks, several at a time; their outcomes in the order of the checks."""
+        found: dict[str, Outcome] = {}
+        waiting = list(reversed(checks))
+
+        async def work() -> None:
+            async with self.open_probe() as probe:
+                while waiting:
+                    outcome = await self.judge(waiting.pop(), probe)
+                    found[outcome.check.id] = outcome
+                    if self.on_outcome is not None:
+                        self.on_outcome(outcome)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(min(jobs, len(checks))):
+                nursery.start_soon(work)
+        return [found[check.id] for check in checks]
+
+    async def judge(self, check: Check, probe: Probe) -> Outcome:
+        """Run one check; whatever it raises becomes its outcome."""
+        began = trio.current_time()
+        probe.exchange.clear()
+        try:
+            with trio.fail_after(self.options.deadline * CHECK_TIME):
+                await check.run(probe)
+        except NotApplicable as exc:
+            return self._outcome(check, "not applicable", exc.message, began)
+        except trio.TooSlowError:
+            broken = Failed("the check did not come to an end")
+        except Failed as exc:
+            broken = exc
+        except (OSError, TransportError) as exc:
+            broken = Failed(f"the {check.role} cannot be reached any more: {exc}")
+        except Exception as exc:
+            # A mistake of ours, or a peer that does what nobody thought of: never lose the rest.
+            where = traceback.extract_tb(exc.__traceback__)[-1]
+            text = f"{type(exc).__name__}: {exc} ({where.name}, line {where.lineno})"
+            broken = Failed(f"the check itself failed: {text}")
+        else:
+            return self._outcome(check, "passed", "", began)
+        probe.forget_session()
+        finding = self._finding(check, broken, probe)
+        verdict: Verdict = "failed" if finding.is_must else "warned"
+        return self._outcome(check, verdict, broken.message, began, finding)
+
+    def _outcome(
+        self,
+        check: Check,
+        verdict: Verdict,
+        message: str,
+        began: float,
+        finding: Finding | None = None,
+    ) -> Outcome:
+        seconds = trio.current_time() - began
+        transport = self.target.transport
+        return Outcome(check, self.revision, transport, verdict, message, seconds, finding)
+
+    def _finding(self, check: Check, broken: Failed, probe: Probe) -> Finding:
+        ids = (broken.requirement,) if broken.requirement else check.requirements
+        return Finding(
+            check=check.id,
+            requirements=ids,
+            level=strongest(ids, self.requirements, self.revision),
+            revision=self.revision,
+            transport=self.target.transport,
+            message=broken.message,
+            replay=replay_line(check, self.revision, self.options, self.target.words),
+            exchange=probe.exchange.entries,
+        )
+
+
+def strongest(ids: Iterable[str], requirements: Mapping[str, Requirement], revision: str) -> Level:
+    """The strongest level among requirements, as far as a revision says them."""
+    levels = [requirements[id].level for id in ids if revision in requirements[id].revisions]
+    return min(levels, key=("MUST", "MUST NOT", "SHOULD", "SHOULD NOT").index, default="SHOULD")
+
+
+def replay_line(check: Check, revision: str, options: Options, words: str) -> str:
+    """The shell command that runs one check again."""
+    writes = " --allow-writes" if options.allow_writes else ""
+    return f"mcp-trio check --only {check.id} --revision {revision}{writes} {words}"
