@@ -3,14 +3,15 @@
 What a command needs to do its work is imported when it runs, so that `--help` is quick.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from mcp_trio.cli.checking import check
 from mcp_trio.cli.ending import TOOL_FAILED, write_stdout
+from mcp_trio.cli.server_command import TARGETS, ServerCommand, number, one_target
 from mcp_trio.cli.targets import (
     DEMO,
     URL,
@@ -29,50 +30,14 @@ if TYPE_CHECKING:
     from mcp_trio.server.app import Server
 
 MODES = ("auto", "modern", "legacy", *REVISIONS)
-TARGETS = """
-\b
-TARGET is one of
-  -- COMMAND ARGS...   a server to start, at the end of the line
-  URL                  one that runs: http, https, ws, wss, unix:PATH, tcp:HOST:PORT
-  module:server        a Server object in a Python module
-  path.py:server       a Server object in a Python file
-  demo                 the bundled demo server; also if there is no TARGET
-"""
 STATUS = """
 \b
 Exit status: 0 fine, 1 the tool failed, 2 usage, 3 no connection or a protocol error.
 """
 
 
-class ServerCommand(click.Command):
-    """A command that may end in `-- COMMAND ARGS...`, which click must not look into."""
-
-    allow_extra_args = True  # click lets them pass, and `parse_args` says where they belong
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if "--" in args:
-            cut = args.index("--")
-            args, ctx.obj = args[:cut], args[cut + 1 :]
-            if not ctx.obj:
-                raise click.UsageError("There is no command after --.", ctx)
-        left = super().parse_args(ctx, args)
-        if left:
-            words = " ".join(left)
-            raise click.UsageError(f"Too many words: {words!r}. A command stands after --.", ctx)
-        return left
-
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return [*super().collect_usage_pieces(ctx), "[-- COMMAND ARGS...]"]
-
-
 def _root(_ctx: click.Context, _parameter: click.Parameter, words: tuple[str, ...]) -> list[str]:
     return [word if URL.match(word) else Path(word).resolve().as_uri() for word in words]
-
-
-def _number(_ctx: click.Context, _parameter: click.Parameter, value: float | None) -> float | None:
-    if value is not None and math.isnan(value):
-        raise click.BadParameter("nan is no number.")
-    return value
 
 
 CONNECTION_OPTIONS = (
@@ -87,7 +52,7 @@ CONNECTION_OPTIONS = (
     click.option(
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),
-        callback=_number,
+        callback=number,
         metavar="SECONDS",
         help="For connecting (30 by default), and for each request (none by default); "
         "progress extends it.",
@@ -170,9 +135,11 @@ def served(word: str | None, *, mode: str, env: Sequence[str], header: Sequence[
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=STATUS)
 @click.version_option(package_name="mcp-trio", prog_name="mcp-trio")
 def cli() -> None:
-    """Talk to servers of the Model Context Protocol, or be one.
+    """Talk to servers of the Model Context Protocol, test them, or be one.
 
     \b
+    mcp-trio check                                     test the demo server on every transport
+    mcp-trio check -- npx -y some-server               what is wrong with a server of others
     mcp-trio inspect                                   what the demo server has
     mcp-trio call add a=1 b=2                          call one of its tools
     mcp-trio inspect --json -- npx -y some-server      the same for any server
@@ -187,10 +154,7 @@ def inspect(target_word: str | None, as_json: bool, **options: Any) -> None:
     """Show what a server has: tools, resources, templates, prompts."""
     from mcp_trio.cli.inspection import inspect_server
 
-    if target_word is not None:
-        if options["target"] is not None:
-            raise click.UsageError(f"Two targets: {target_word!r} and {options['target']!r}.")
-        options["target"] = target_word
+    options["target"] = one_target(target_word, options["target"])
     found = make_link(options, logs=False).run(inspect_server)
     print_result(as_json, found.to_wire(), "inspection", found)
 
@@ -323,3 +287,6 @@ def serve(
         unix=unix,
     )
     serve_at(served(target, **behind), places)
+
+
+cli.add_command(check)

@@ -21,7 +21,7 @@ async def newest_of_each_era(target: ServerTarget, options: Options) -> tuple[st
         OSError, TransportError: It cannot be started or reached.
     """
     legacy, why = await _legacy(target, LATEST_LEGACY, options)
-    found = [] if legacy is None else [legacy]
+    found: list[str] = [] if legacy is None else [legacy]
     found += (await _modern(target, options))[-1:]
     if not found:
         raise Failed(f"the server speaks no revision that is known here: {why}")
@@ -30,7 +30,8 @@ async def newest_of_each_era(target: ServerTarget, options: Options) -> tuple[st
 
 async def revisions_of(target: ServerTarget, options: Options) -> tuple[str, ...]:
     """All revisions that a server speaks, oldest first; raises as `newest_of_each_era`."""
-    found, why = [], ""
+    found: list[str] = []
+    why = ""
     for revision in LEGACY:
         spoken, said = await _legacy(target, revision, options)
         why = why or said

@@ -80,10 +80,17 @@ class _Command(ServerTarget):
         return self.parameters
 
 
-def command_target(parameters: StdioParameters, name: str | None = None) -> ServerTarget:
-    """A server that is started for each connection, and spoken to over its stdin and stdout."""
+def command_target(
+    parameters: StdioParameters, name: str | None = None, words: str | None = None
+) -> ServerTarget:
+    """A server that is started for each connection, and spoken to over its stdin and stdout.
+
+    Args:
+        name: What people call it, if not by its command line.
+        words: How it is named on a command line, for replays, if not by its own.
+    """
     line = shlex.join([parameters.command, *parameters.args])
-    return _Command(parameters, name or line, f"-- {line}")
+    return _Command(parameters, name or line, words or f"-- {line}")
 
 
 @attrs.frozen

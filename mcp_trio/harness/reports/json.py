@@ -3,10 +3,12 @@
 Its first three members are a promise; what stands behind them may grow.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mcp_trio.harness.model import Finding, Outcome, Report
-from mcp_trio.harness.reports.counts import Reports, listed, summary, target_of
+from mcp_trio.harness.model import Check, Finding, Outcome, Report, Requirement
+from mcp_trio.harness.reports.counts import Reports, area_of, listed, summary, target_of
+from mcp_trio.harness.requirements import Coverage
 
 
 def to_json(reports: Reports) -> dict[str, Any]:
@@ -62,3 +64,53 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
         "message": outcome.message,
         "seconds": round(outcome.seconds, 3),
     }
+
+
+def checks_to_json(checks: Iterable[Check]) -> list[dict[str, Any]]:
+    """All checks: what `check --list --json` prints."""
+    return [
+        {
+            "id": check.id,
+            "role": check.role,
+            "area": area_of(check),
+            "requirements": list(check.requirements),
+            "meaning": check.meaning,
+            "revisions": list(check.revisions),
+            "transports": list(check.transports),
+        }
+        for check in checks
+    ]
+
+
+def requirements_to_json(
+    requirements: Iterable[Requirement], checks: Sequence[Check]
+) -> list[dict[str, Any]]:
+    """All requirements with their checks: what `check --requirements --json` prints."""
+    return [
+        {
+            "id": requirement.id,
+            "level": requirement.level,
+            "binds": list(requirement.binds),
+            "says": requirement.says,
+            "revisions": list(requirement.revisions),
+            "links": [requirement.link(revision) for revision in requirement.revisions],
+            "checks": [check.id for check in checks if requirement.id in check.requirements],
+            "unobservable": requirement.unobservable,
+        }
+        for requirement in requirements
+    ]
+
+
+def coverage_to_json(rows: Iterable[Coverage]) -> list[dict[str, Any]]:
+    """The coverage of each role, revision and level."""
+    return [
+        {
+            "role": row.role,
+            "revision": row.revision,
+            "level": row.level,
+            "sentences": row.total,
+            "observable": row.observable,
+            "checked": row.checked,
+        }
+        for row in rows
+    ]
