@@ -68,7 +68,7 @@ def frame_mutant(
 
     @asynccontextmanager
     async def open_faulty() -> AsyncIterator[ServerTarget]:
-        yield server_target(_Faulty(healthy(), fault), id)
+        yield server_target(Faulty(healthy(), fault), id)
 
     @asynccontextmanager
     async def open_healthy() -> AsyncIterator[ServerTarget]:
@@ -85,7 +85,7 @@ def _demo() -> InProcessServer:
 
 
 @attrs.frozen
-class _Faulty:
+class Faulty:
     """A server whose frames pass a fault."""
 
     healthy: InProcessServer
