@@ -127,7 +127,10 @@ async def _elicit(callback: OnElicit, params: object) -> JSONObject:
 
 
 def _defaults(request: ElicitRequestFormParams) -> JSONObject:
-    """The values that the form's schema gives to fields which are left out."""
+    """The values that the form's schema gives to fields which are left out.
+
+    What no answer may hold, such as an object, is no default: sending it would be our fault.
+    """
     properties = request.requested_schema.get("properties", {})
     if not isinstance(properties, dict):
         text = "elicitation/create: requestedSchema.properties: expected an object"
@@ -135,8 +138,15 @@ def _defaults(request: ElicitRequestFormParams) -> JSONObject:
     return {
         name: field["default"]
         for name, field in properties.items()
-        if isinstance(field, dict) and field.get("default") is not None
+        if isinstance(field, dict) and _may_be_answered(field.get("default"))
     }
+
+
+def _may_be_answered(value: object) -> bool:
+    """Whether a form may be filled in with it: a text, a number, a yes or no, or several texts."""
+    if isinstance(value, list):
+        return all(isinstance(item, str) for item in value)
+    return isinstance(value, str | int | float)
 
 
 async def _sample(callback: OnSample, params: object) -> JSONObject:

@@ -70,6 +70,16 @@ async def test_defaults_of_a_form_are_only_for_what_is_accepted(autojump_clock: 
     assert answer == {"action": "accept", "content": {}}
 
 
+@pytest.mark.parametrize("default", [{}, {"a": 1}, [1], ["a", None], [[]]])
+async def test_a_default_that_no_form_can_hold_is_none(
+    default: Any, autojump_clock: MockClock
+) -> None:
+    """A server's odd default must not become an answer of ours that breaks the protocol."""
+    schema = {"type": "object", "properties": {"a": {"default": default}, "b": {"default": "x"}}}
+    answer = await answer_of(lambda _: {}, {"message": "?", "requestedSchema": schema})
+    assert answer == {"action": "accept", "content": {"b": "x"}}
+
+
 async def test_what_on_elicit_gets(autojump_clock: MockClock) -> None:
     """A form or a page, as its class; a form may leave its mode out."""
     got: list[Any] = []
