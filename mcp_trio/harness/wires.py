@@ -8,7 +8,7 @@ reply on HTTP, a WebSocket message. Who speaks the protocol over a wire is `Sess
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import trio
@@ -61,6 +61,11 @@ class Wire(ABC):
             WireEnded: The peer takes no more.
         """
 
+    async def send_many(self, frames: Sequence[bytes]) -> None:
+        """Send frames one after the other, in one go where the transport can; as `send`."""
+        for frame in frames:
+            await self.send(frame)
+
     @abstractmethod
     async def receive(self) -> bytes:
         """Wait for the next frame.
@@ -110,9 +115,13 @@ class FrameWire(Wire):
         self._frames: list[bytes] = []
 
     async def send(self, frame: bytes) -> None:
-        self.exchange.add("sent", frame, connection=self.number)
+        await self.send_many([frame])
+
+    async def send_many(self, frames: Sequence[bytes]) -> None:
+        for frame in frames:
+            self.exchange.add("sent", frame, connection=self.number)
         try:
-            await self._stream.send([frame])
+            await self._stream.send(frames)
         except BROKEN as exc:
             raise WireEnded(f"the peer takes no more: {exc}") from exc
 
