@@ -8,8 +8,10 @@ import socket
 import httpx
 import trio
 
+from mcp_trio.connection import open_private_nursery
 from mcp_trio.harness.calling import tried_tools
 from mcp_trio.harness.checks import REVISIONS, check
+from mcp_trio.harness.exercise import arguments_of
 from mcp_trio.harness.http_plain import LISTENING, POSTING, HTTPClient, HTTPReply, is_json
 from mcp_trio.harness.http_talk import HTTPTalk, open_talk, talk_of
 from mcp_trio.harness.http_target import WebTarget
@@ -24,6 +26,8 @@ FORBIDDEN_SINCE = "2025-11-25"
 """From here on the specification says by which status a foreign Origin is refused."""
 MOST_CALLS = 8
 """Tools that are called, of those that may be."""
+BRIEFLY = 0.05
+"""Seconds for arguments of tools that are called like a time."""
 OTHER_ADDRESS = "127.0.0.2"
 """An address of this computer that reaches only who listens at all addresses (on Linux)."""
 
@@ -184,10 +188,11 @@ async def calls(probe: ServerProbe, talk: HTTPTalk) -> list[JSONObject]:
     except NotApplicable:
         return []
     quiet = [tool for tool in tried if not tool.asks][:MOST_CALLS]
-    return [
-        talk.message("tools/call", tool.call, meta={"progressToken": f"harness-{number}"})
-        for number, tool in enumerate(quiet)
-    ]
+    made = []
+    for number, tool in enumerate(quiet):
+        call = {"name": tool.name, "arguments": arguments_of(tool.tool, BRIEFLY)}
+        made.append(talk.message("tools/call", call, meta={"progressToken": f"harness-{number}"}))
+    return made
 
 
 @check(
@@ -257,7 +262,7 @@ async def what_needs_no_answer_gets_202(probe: ServerProbe) -> None:
             expect(not body, f"{what} got status 202 with a body: {body[:60]!r}")
 
 
-def answerless(talk: HTTPTalk) -> list[tuple[str, JSONObject | list[JSONObject]]]:
+def answerless(talk: HTTPTalk) -> list[tuple[str, JSONObject]]:
     cancelled = talk.session.message("notifications/cancelled", {"requestId": "harness-none"})
     if talk.session.is_modern:
         return [("a notification", cancelled)]
@@ -333,7 +338,7 @@ async def slow_body_holds_nobody_up(probe: ServerProbe) -> None:
     fields = "".join(f"{name}: {value}\r\n" for name, value in POSTING.items())
     head = f"POST {url.raw_path.decode()} HTTP/1.1\r\nHost: {url.netloc.decode()}\r\n{fields}"
     data = f"{head}Content-Length: 100\r\n\r\n{{".encode()
-    async with trio.open_nursery() as nursery:
+    async with open_private_nursery() as nursery:
         nursery.start_soon(sent_raw, talk.http, data, 2 * probe.options.deadline)
         await trio.sleep(0.05)
         request = talk.harmless()

@@ -37,7 +37,7 @@ from mcp_trio.transports.http_server import serve_http_exchanges
 Fields: TypeAlias = dict[str, str]
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Seen:
     """A request as its client sent it.
 
@@ -243,7 +243,8 @@ def http_mutant(
 @asynccontextmanager
 async def _serving(setting: Setting, fault: Callable[[], HTTPFault]) -> AsyncIterator[ServerTarget]:
     server = setting.server() if setting.server else _demo()
-    handler = HTTPHandler(server, **{**_WITH_SSE, **setting.options})
+    options: HTTPOptions = {"sse_path": "/sse", **setting.options}
+    handler = HTTPHandler(server, **options)
     made = fault()
 
     async def handle(exchange: Exchange) -> None:
@@ -261,9 +262,6 @@ async def _serving(setting: Setting, fault: Callable[[], HTTPFault]) -> AsyncIte
         path = "/sse" if setting.sse else "/mcp"
         url = f"http://127.0.0.1:{port}{path}"
         yield url_target(url, headers=setting.headers, sse=setting.sse)
-
-
-_WITH_SSE: HTTPOptions = {"sse_path": "/sse"}
 
 
 def _demo() -> Server:
