@@ -72,7 +72,7 @@ async def offered_version_is_served(probe: ServerProbe) -> None:
     revisions=LEGACY,
 )
 async def unknown_version_gets_another(probe: ServerProbe) -> None:
-    for wanted in ("2099-12-31", "1.0", "harness"):
+    for wanted in ("2099-12-31", "harness"):
         offered = await _offered_for(probe, wanted)
         expect(offered != wanted, f"the server claims to speak {wanted}")
 
