@@ -14,7 +14,8 @@ for all checks what it does: whether it answers in time, and what it asks for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import attrs
@@ -23,7 +24,7 @@ import trio
 from mcp_trio.harness.model import Failed, NotApplicable
 from mcp_trio.harness.probe import ServerProbe
 from mcp_trio.harness.samples import NoSample, sample
-from mcp_trio.harness.session import Reply, Session
+from mcp_trio.harness.session import Answerer, Reply, Session
 from mcp_trio.protocol.methods import METHODS
 from mcp_trio.wire.jsonrpc import JSON, JSONObject
 
@@ -134,9 +135,21 @@ def accept(request: JSONObject) -> JSONObject:
     return {"result": {"action": "accept", "content": content}}
 
 
-def answering(result: JSON) -> Callable[[JSONObject], JSONObject]:
+def answering(result: JSON) -> Answerer:
     """An answerer that always gives the same result."""
     return lambda _: {"result": result}
+
+
+@contextmanager
+def answered(session: Session, answerers: Mapping[str, Answerer]) -> Iterator[None]:
+    """Have a session answer some methods otherwise, for the length of a block."""
+    before = dict(session.answerers)
+    session.answerers.update(answerers)
+    try:
+        yield
+    finally:
+        session.answerers.clear()
+        session.answerers.update(before)
 
 
 def _object(value: JSON) -> JSONObject:
@@ -150,19 +163,12 @@ class Tried:
     Attributes:
         tool: As it is listed.
         arguments: What it was called with.
-        asks: The methods by which it asked its client.
-        result: What came of it in the end; None if that was an error, or still a question.
+        called: What came of it; forms were filled in with what they accept.
     """
 
     tool: JSONObject
     arguments: JSONObject
-    asks: frozenset[str]
-    result: JSONObject | None
-
-    @property
-    def worked(self) -> bool:
-        """Whether it succeeded."""
-        return self.result is not None and not self.result.get("isError")
+    called: Called
 
     @property
     def name(self) -> str:
@@ -172,6 +178,21 @@ class Tried:
     def call(self) -> JSONObject:
         """The parameters of the call."""
         return {"name": self.tool.get("name"), "arguments": self.arguments}
+
+    @property
+    def asks(self) -> frozenset[str]:
+        """The methods by which it asked its client."""
+        return frozenset(asked.method for asked in self.called.asked)
+
+    @property
+    def result(self) -> JSONObject | None:
+        """What it said in the end; None if that was an error, or still a question."""
+        return None if asks(self.called.reply) else self.called.reply.result
+
+    @property
+    def worked(self) -> bool:
+        """Whether it succeeded."""
+        return self.result is not None and not self.result.get("isError")
 
 
 async def tried_tools(probe: ServerProbe) -> tuple[Tried, ...]:
@@ -193,8 +214,12 @@ async def asking_tools(probe: ServerProbe, *methods: str) -> tuple[Tried, ...]:
     Raises:
         NotApplicable: There is none.
     """
-    wanted = frozenset(methods or ASKED)
-    found = tuple(tried for tried in await tried_tools(probe) if tried.asks & wanted)
+    wanted = frozenset(methods)
+    found = tuple(
+        tried
+        for tried in await tried_tools(probe)
+        if (tried.asks & wanted if wanted else tried.asks or asks(tried.called.rounds[0]))
+    )
     if not found:
         what = " or ".join(methods) or "anything"
         raise NotApplicable(f"no tool that may be called asks the client for {what}")
@@ -233,5 +258,4 @@ async def _try(session: Session, tool: JSONObject) -> Tried | None:
         called = await converse(session, "tools/call", params, timeout=TRY_TIME)
     except Failed:
         return None
-    result = None if asks(called.reply) else called.reply.result
-    return Tried(tool, arguments, frozenset(asked.method for asked in called.asked), result)
+    return Tried(tool, arguments, called)
