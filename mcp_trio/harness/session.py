@@ -448,8 +448,6 @@ ANSWERERS: Final[dict[str, Answerer]] = {
 
 START_TIME: Final = 30.0
 """Seconds for a process's first answer, as it may have to be fetched and compiled first."""
-START_TIME: Final = 30.0
-"""Seconds for the first answer: a server may have to be fetched and compiled before it."""
 
 MOMENT: Final = 0.02
 """Seconds for what a server may still be about to say; nothing depends on it being enough."""
