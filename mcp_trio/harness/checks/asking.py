@@ -27,7 +27,7 @@ from mcp_trio.harness.calling import (
     sent_questions,
     tried_tools,
 )
-from mcp_trio.harness.checks import LEGACY, MODERN, REVISIONS, check, having
+from mcp_trio.harness.checks import LEGACY, MODERN, check, having
 from mcp_trio.harness.checks.listing import LISTS
 from mcp_trio.harness.checks.tools import refused
 from mcp_trio.harness.fields import is_uri, misfit
@@ -162,7 +162,7 @@ async def only_some_requests_may_ask(probe: ServerProbe) -> None:
     "modern-servers-send-no-requests",
     "mrtr-1",
     "base-59",
-    meaning="A tool that needs input asks for it in its result, and not by a request of the server.",
+    meaning="A tool that needs input asks for it in its result, and by no request of the server.",
     revisions=MODERN,
 )
 async def modern_servers_send_no_requests(probe: ServerProbe) -> None:
@@ -248,7 +248,8 @@ async def missing_capability_is_named(probe: ServerProbe) -> None:
     revisions=MODES,
 )
 async def elicitations_need_the_mode(probe: ServerProbe) -> None:
-    for tools_mode, offered in (("form", {"url": {}}), ("url", {"form": {}})):
+    other: dict[str, JSONObject] = {"form": {"url": {}}, "url": {"form": {}}}
+    for tools_mode, offered in other.items():
         seen = [
             mode_of(asked.params)
             for tried in await asking_tools(probe, ELICIT)
@@ -275,7 +276,7 @@ def mode_of(params: JSONObject) -> str:
     "elicitation-7",
     "elicitation-11",
     "elicitation-12",
-    meaning="An elicitation has a message, and a form or a valid URL; in 2025-11-25 that has an id.",
+    meaning="An elicitation has a message, and a form or a valid URL; with an id in 2025-11-25.",
     revisions=MODES,
 )
 async def elicitations_are_well_formed(probe: ServerProbe) -> None:
@@ -304,7 +305,7 @@ def elicitation_faults(params: JSONObject, revision: str) -> Iterator[tuple[str,
 
 @check(
     "forms-are-flat",
-    meaning="A form's schema is an object of strings, numbers, booleans and choices, and not deeper.",
+    meaning="A form's schema is an object of strings, numbers, booleans and choices, no deeper.",
     revisions=having("elicitation"),
 )
 async def forms_are_flat(probe: ServerProbe) -> None:
@@ -492,7 +493,6 @@ async def declining_is_coped_with(probe: ServerProbe) -> None:
 
 @check(
     "refused-questions-are-coped-with",
-    "lifecycle-16",
     meaning="A tool gives an answer all the same if the client declines, or answers with an error.",
     revisions=LEGACY,
 )
