@@ -200,6 +200,7 @@ class Session:
         self.refused: list[Refused] = []
         self._arrival = trio.lowlevel.ParkingLot()
         self._last_id = 0
+        self._asked: list[JSON] = []
 
     @property
     def is_modern(self) -> bool:
@@ -249,6 +250,8 @@ class Session:
         Raises:
             Failed: The server has closed the connection.
         """
+        if not isinstance(message, bytes):
+            self._asked.append(message.get("id"))
         frame = message if isinstance(message, bytes) else dump(message)
         try:
             await self.wire.send(frame)
@@ -322,6 +325,9 @@ class Session:
             for refused in self.refused:
                 if not found and _same(refused.id, id) and refused.since >= since:
                     raise Failed(f"no answer to {name}: {refused.why}")
+            if not found and (twins := self._twins(id, since)):
+                other = json.dumps(twins[0].object["id"])
+                raise Failed(f"{name} was answered under the id {other}, of another type")
             return found
 
         found = await self._wait(answers, patience, f"no answer to {name}")
@@ -332,6 +338,16 @@ class Session:
             if received.method and "id" not in received.object
         )
         return Reply(found[0], before)
+
+    def _twins(self, id: JSON, since: int) -> list[Received]:
+        """The answers whose id only looks like `id`, and was never asked: "1" for 1."""
+        answers = [received for received in self.received[since:] if received.is_answer]
+        return [
+            received
+            for received in answers
+            if str(other := received.object.get("id")) == str(id)
+            and not any(_same(other, asked) for asked in (id, *self._asked))
+        ]
 
     async def wait_for(
         self, wanted: Callable[[Received], bool], what: str, *, since: int = 0, timeout: float = 0
