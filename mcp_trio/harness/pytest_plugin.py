@@ -255,12 +255,10 @@ def _target(words: str) -> ServerTarget:
     import shlex
 
     from mcp_trio.harness.targets import command_target, url_target
-    from mcp_trio.transports.parameters import StdioParameters
 
     if re.match(r"(https?|wss?)://|unix:|tcp:", words):
         return url_target(words)
     try:
-        argv = shlex.split(words)
+        return command_target(shlex.split(words))
     except ValueError as exc:
         raise pytest.UsageError(f"--mcp-target {words!r}: {exc}") from exc
-    return command_target(StdioParameters.from_argv(argv))

@@ -1,6 +1,6 @@
 """Servers under test: how to open a wire to each, and how to name it on a command line.
 
-command_target(StdioParameters("my-server"))      a process of its own for each connection
+command_target(["my-server"])                     a process of its own for each connection
 url_target("http://localhost:8000/mcp")           one that runs: http, https, ws, wss, unix, tcp
 server_target(server)                             a `Server` object in this process
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import attrs
@@ -81,14 +81,19 @@ class _Command(ServerTarget):
 
 
 def command_target(
-    parameters: StdioParameters, name: str | None = None, words: str | None = None
+    command: StdioParameters | Sequence[str], name: str | None = None, words: str | None = None
 ) -> ServerTarget:
     """A server that is started for each connection, and spoken to over its stdin and stdout.
 
     Args:
+        command: The program and its arguments, or more than that of how it is run.
         name: What people call it, if not by its command line.
         words: How it is named on a command line, for replays, if not by its own.
     """
+    if isinstance(command, StdioParameters):
+        parameters = command
+    else:
+        parameters = StdioParameters.from_argv(command)
     line = shlex.join([parameters.command, *parameters.args])
     return _Command(parameters, name or line, words or f"-- {line}")
 
