@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Any, Final
 
 import trio
 
 from mcp_trio.harness.exchange import Exchange
 from mcp_trio.harness.handover import ClientTarget
-from mcp_trio.harness.model import Transport
+from mcp_trio.harness.model import Failed, NotApplicable, Transport
 from mcp_trio.harness.probe import Options
-from mcp_trio.harness.scripted import Answers, OnHTTP, Scene
+from mcp_trio.harness.scripted import HOLD, Answers, Call, OnHTTP, Scene, usual
 from mcp_trio.harness.stages import open_scene, playable
 from mcp_trio.protocol import meta as keys
 from mcp_trio.protocol.revisions import LEGACY, MODERN
@@ -75,8 +75,77 @@ class ClientProbe:
         self.exchange.extend(scene.exchange.entries)
         return scene
 
+    @asynccontextmanager
+    async def play_held(
+        self, method: str | None = None, answers: Answers | None = None, **options: Any
+    ) -> AsyncIterator[tuple[Scene, Call]]:
+        """Play until the client asks for something, and let it wait for the answer.
+
+        That is a moment in which every client listens. The check gives the answer, with
+        `call.answer()`; the same method is answered as usual the next time.
+
+        Args:
+            method: What it asks for; by default the first thing after which it goes on.
+            answers: As for `play`.
+            options: As for `play`.
+
+        Raises:
+            NotApplicable: It asks for nothing.
+        """
+        held = method or await self.first_request()
+        async with self.play({held: [HOLD, usual], **(answers or {})}, **options) as scene:
+            yield scene, await scene.call(held)
+
+    async def first_request(self) -> str:
+        """The method of the first request that is about something, if it is not the last.
+
+        Raises:
+            NotApplicable: There is none.
+        """
+        calls = (await self._shared.get(self)).calls
+        for call in calls[:-1]:
+            if call.method not in OPENING:
+                return call.method
+        raise NotApplicable("the client asks for nothing, or for one thing only")
+
+    async def asks_for(self, *methods: str) -> None:
+        """Say that a check needs a client that makes these requests.
+
+        Raises:
+            NotApplicable: It does not make one of them.
+        """
+        made = {call.method for call in (await self._shared.get(self)).calls}
+        for method in methods:
+            if method not in made:
+                raise NotApplicable(f"the client does not send {method}")
+
     def forget_session(self) -> None:
         """A check failed: nothing is kept that the next one could suffer from."""
+
+
+async def goes_on(scene: Scene, why: str, requirement: str | None = None) -> None:
+    """See to it that the client does something more; its open requests should be answered first.
+
+    Raises:
+        Failed: It does nothing more; the message says why that is strange.
+    """
+    seen = len(scene.said)
+    with trio.move_on_after(scene.deadline):
+        while len(scene.said) == seen and not scene.has_ended():
+            await scene.happens()
+    if len(scene.said) == seen:
+        ending = "" if scene.running is None else f" ({scene.running.ending})"
+        raise Failed(f"the client does not go on {why}{ending}", requirement=requirement)
+
+
+OPENING: Final = (
+    "initialize",
+    "server/discover",
+    "logging/setLevel",
+    "ping",
+    "subscriptions/listen",
+)
+"""Requests that open a connection, or are about nothing."""
 
 
 class SharedRecording:

@@ -12,7 +12,7 @@ the server refuses is no reason to stop. A client that does less is tested for l
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import httpx
@@ -21,7 +21,8 @@ import trio
 from mcp_trio.client.client import Client, open_client
 from mcp_trio.client.targets import Target
 from mcp_trio.exceptions import MCPError, ProtocolError, RequestTimeout, TransportError
-from mcp_trio.harness.samples import sample
+from mcp_trio.harness.samples import NoSample, sample
+from mcp_trio.protocol.json_schema import InvalidSchema
 from mcp_trio.protocol.types.completion import PromptReference, ResourceTemplateReference
 from mcp_trio.protocol.types.elicitation import ElicitRequestFormParams, ElicitResult
 
@@ -35,7 +36,7 @@ SURVIVED: Final = (MCPError, ProtocolError, RequestTimeout, TransportError)
 def on_elicit(params: Any) -> Any:
     """A user who fills in every form, and who does not go to strange pages."""
     if isinstance(params, ElicitRequestFormParams):
-        return sample(params.requested_schema)
+        return _arguments(params.requested_schema)
     return ElicitResult("decline")
 
 
@@ -50,7 +51,12 @@ def on_list_roots(_params: Any) -> Sequence[str]:
 
 
 async def play(
-    target: Target, *, mode: str = "auto", http: httpx.AsyncClient | None = None
+    target: Target,
+    *,
+    mode: str = "auto",
+    http: httpx.AsyncClient | None = None,
+    also: Callable[[Client], Awaitable[object]] | None = None,
+    **options: Any,
 ) -> None:
     """Use a server.
 
@@ -58,29 +64,31 @@ async def play(
         target: What `open_client` takes.
         mode: The revisions to speak, as for `open_client`.
         http: For URLs: the httpx client to use.
+        also: What is done with the client in the end.
+        options: Others of `open_client`, in place of those below.
     """
-    async with open_client(
-        target,
-        mode=mode,
-        on_elicit=on_elicit,
-        on_sample=on_sample,
-        on_list_roots=on_list_roots,
-        on_log=lambda _: None,
-        on_noise=lambda *_: None,
-        log_level="info",
-        timeout=PATIENCE,
-        probe_timeout=2.0,
-        max_rounds=3,
-        http=http,
-    ) as client:
+    asked = {
+        "on_elicit": on_elicit,
+        "on_sample": on_sample,
+        "on_list_roots": on_list_roots,
+        "on_log": lambda _: None,
+        "on_noise": lambda *_: None,
+        "log_level": "info",
+        "timeout": PATIENCE,
+        "probe_timeout": 2.0,
+        "max_rounds": 3,
+    }
+    async with open_client(target, mode=mode, http=http, **{**asked, **options}) as client:
         await use(client)
+        if also is not None:
+            await _survive(also(client))
 
 
 async def use(client: Client) -> None:
     """Use all that a server has, once."""
     tools = await _survive(client.list_tools()) or []
     for tool in tools:
-        arguments = sample(tool.input_schema)
+        arguments = _arguments(tool.input_schema)
         await _survive(client.call_tool(tool.name, arguments, on_progress=lambda *_: None))
     resources = await _survive(client.list_resources()) or []
     for resource in resources:
@@ -95,9 +103,17 @@ async def use(client: Client) -> None:
         await _survive(client.get_prompt(prompt.name, arguments))
         for name in arguments:
             await _survive(client.complete(PromptReference(prompt.name), name, "w"))
-    await _survive(client.ping())
     await _survive(_listen(client, [resource.uri for resource in resources[:1]]))
     await _survive(client.notify_roots_changed())
+
+
+def _arguments(schema: dict[str, Any]) -> dict[str, Any]:
+    """What a schema wants; nothing if that cannot be found out."""
+    try:
+        found = sample(schema)
+    except (NoSample, InvalidSchema):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 async def _listen(client: Client, uris: Sequence[str]) -> None:
@@ -105,6 +121,7 @@ async def _listen(client: Client, uris: Sequence[str]) -> None:
     listening = client.listen(tools=True, prompts=True, resources=True, uris=uris)
     with trio.move_on_after(LISTEN):
         async with listening as events:
+            await client.ping()
             async for event in events:
                 if type(event).__name__ == "ToolsChanged":
                     await client.list_tools()

@@ -79,6 +79,13 @@ class Refusal:
 Answer: TypeAlias = JSONObject | Refusal | Hold
 Step: TypeAlias = Answer | Callable[["Call"], Answer | Awaitable[Answer]]
 Answers: TypeAlias = Mapping[str, Step | Sequence[Step]]
+
+
+async def usual(call: Call) -> Answer:
+    """A step of a script: what a healthy server answers."""
+    return await call.scene.healthy_answer(call)
+
+
 OnHTTP: TypeAlias = Callable[[HTTPRequest], Awaitable[bool]]
 
 
@@ -261,20 +268,24 @@ class Call:
 
     Attributes:
         said: The request.
-        answered: It got its answer.
+        answered_at: When it got its answer; None if it has not.
         abandoned: Set when the client has cancelled it, or hung up.
     """
 
     scene: Scene = attrs.field(repr=False)
     said: Said
     channel: Channel = attrs.field(repr=False)
-    answered: bool = False
+    answered_at: float | None = None
     abandoned: trio.Event = attrs.field(factory=trio.Event, repr=False)
 
     @property
     def id(self) -> RequestId:
         id: RequestId = self.said.object["id"]
         return id
+
+    @property
+    def answered(self) -> bool:
+        return self.answered_at is not None
 
     @property
     def method(self) -> str:
@@ -332,7 +343,7 @@ class Call:
 
     async def respond(self, message: JSONObject | bytes, status: int = 200) -> None:
         """Answer with any message, or what is none. Raises as `answer`."""
-        self.answered = True
+        self.answered_at = trio.current_time()
         with self.scene.client_must_take_it():
             await self.channel.finish(_frame(message), status)
 
@@ -376,6 +387,7 @@ class Scene:
         said: All messages of the client, in order.
         calls: Its requests.
         links: Its connections, except those of Streamable HTTP.
+        reused: Ids that came again while their request still waited for its answer.
         requests: Its HTTP requests.
         listening: Replies to GETs that stay open for what the server has to say at any time.
         signals: When the process that the client started as its server got SIGTERM.
@@ -398,6 +410,7 @@ class Scene:
         self.running: Running | None = None
         self.said: list[Said] = []
         self.calls: list[Call] = []
+        self.reused: list[RequestId] = []
         self.links: list[Link] = []
         self.requests: list[HTTPRequest] = []
         self.listening: list[HTTPReply] = []
@@ -410,6 +423,7 @@ class Scene:
         self._used: dict[str, int] = {}
         self._changed = trio.lowlevel.ParkingLot()
         self._last_id = 0
+        self._asked: list[RequestId] = []
         self._failure: Exception | None = None
         self._nursery: trio.Nursery
 
@@ -430,6 +444,11 @@ class Scene:
     def responses(self) -> list[Said]:
         """Its answers."""
         return [said for said in self.said if said.is_answer]
+
+    def asked(self, answer: Said) -> bool:
+        """Whether an answer of the client is one to a request of this server."""
+        id = answer.object.get("id")
+        return any(type(id) is type(asked) and id == asked for asked in self._asked)
 
     def has_ended(self) -> bool:
         """Whether the client has ended, or has hung up on all its connections."""
@@ -579,6 +598,7 @@ class Scene:
             NotApplicable: As `send`.
         """
         asked = id if id is not None else self.next_id()
+        self._asked.append(asked)
         start = len(self.said)
         message: JSONObject = {"jsonrpc": "2.0", "id": asked, "method": method}
         if params is not None:
@@ -679,6 +699,9 @@ class Scene:
                 way = channel or LinkChannel(message.link) if message.link else channel
                 assert way is not None
                 call = Call(self, message, way)
+                waiting = (c.id for c in self.calls if not c.answered and not c.abandoned.is_set())
+                if any(type(id) is type(call.id) and id == call.id for id in waiting):
+                    self.reused.append(call.id)
                 self.calls.append(call)
                 self._nursery.start_soon(self._follow, call)
                 self._nursery.start_soon(self._watch, call)
@@ -694,6 +717,14 @@ class Scene:
         if not call.answered:
             call.abandoned.set()
             self.changed()
+
+    async def happens(self) -> None:
+        """Wait for anything to happen; the caller has a deadline.
+
+        Raises what went wrong beside the check.
+        """
+        self._raise_failure()
+        await self._changed.park()
 
     def changed(self) -> None:
         """Wake who waits for something to happen."""

@@ -20,9 +20,10 @@ from typing import Final
 
 import attrs
 
+from mcp_trio.harness.handover import ClientTarget
 from mcp_trio.harness.targets import ServerTarget
 
-__all__ = ["AREAS", "Mutant", "load_mutants"]
+__all__ = ["AREAS", "ClientMutant", "Mutant", "load_mutants"]
 
 AREAS: Final[tuple[str, ...]] = (
     "jsonrpc",
@@ -47,6 +48,7 @@ AREAS: Final[tuple[str, ...]] = (
     "client_asking",
     "client_stdio",
     "client_http",
+    "client_auth",
 )
 """The modules with mutants."""
 
@@ -72,6 +74,18 @@ class Mutant:
     virtual: bool = False
 
 
-def load_mutants() -> tuple[Mutant, ...]:
+@attrs.frozen
+class ClientMutant:
+    """A client with one fault; what else is said of `Mutant` is true of it, too."""
+
+    id: str
+    fault: str
+    caught_by: tuple[str, ...]
+    open: Callable[[], AbstractAsyncContextManager[ClientTarget]] = attrs.field(repr=False)
+    open_healthy: Callable[[], AbstractAsyncContextManager[ClientTarget]] = attrs.field(repr=False)
+    virtual: bool = False
+
+
+def load_mutants() -> tuple[Mutant | ClientMutant, ...]:
     """All mutants, in the order of the areas."""
     return tuple(mutant for area in AREAS for mutant in import_module(f"{__name__}.{area}").MUTANTS)

@@ -2,6 +2,6 @@
 
 from typing import Final
 
-from mcp_trio.harness.mutants import Mutant
+from mcp_trio.harness.mutants import ClientMutant
 
-MUTANTS: Final[tuple[Mutant, ...]] = ()
+MUTANTS: Final[tuple[ClientMutant, ...]] = ()
