@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal, TypeAlias
 
 import attrs
@@ -65,6 +65,7 @@ class Asked:
         at: When, in Trio's time.
         case: The number of the case that sent it.
         slow: Its answer may take as long as it likes, as that of a tool.
+        shared: Something else was sent under its id, so that nobody can say what an answer is to.
         answers: How many have come; more than one is one too many.
         answered_at: When the first came.
         cancelled_at: When the cancellation was sent.
@@ -78,6 +79,7 @@ class Asked:
     at: float
     case: int
     slow: bool = False
+    shared: bool = False
     answers: int = 0
     answered_at: float | None = None
     cancelled_at: float | None = None
@@ -211,7 +213,10 @@ class Ledger:
         slow = request.method in self._slow
         asked = Asked(request.id, request.method, request.params, at, self._trace.number, slow)
         key = key_of(request.id)
-        self.open.setdefault(key, []).append(asked)
+        waiting = self.open.setdefault(key, [])
+        waiting.append(asked)
+        if len(waiting) > 1 or key in self._unclear:
+            self._share(waiting)
         self._answered.pop(key, None)
         self._trace.asked.append(asked)
         meta = (request.params or {}).get("_meta")
@@ -230,17 +235,20 @@ class Ledger:
         self._unclear.update((key_of(id), id if type(id) in (str, int) else None) for id in found)
         _forget(self._unclear)
         self._unclear_tokens |= b"oken" in frame
-        self._unclear_cancels(frame, found)
+        self._unclear_ids(frame, found)
 
-    def _unclear_cancels(self, frame: bytes, ids: list[JSON]) -> None:
+    def _unclear_ids(self, frame: bytes, ids: list[JSON]) -> None:
         """What is not clear may also have used an id that is open, or cancelled its request."""
         for id in ids:
-            for asked in self.open.get(key_of(id), ()):
-                asked.slow = True  # nobody can say now whose answer comes
+            self._share(self.open.get(key_of(id), ()))
         if b"cancel" in frame or b"\\u" in frame:
             for waiting in self.open.values():
-                for asked in waiting:
-                    asked.slow = True
+                self._share(waiting)
+
+    @staticmethod
+    def _share(waiting: Iterable[Asked]) -> None:
+        for asked in waiting:
+            asked.shared = asked.slow = True
 
     def _count(self, messages: int) -> None:
         self._trace.sent += messages

@@ -203,6 +203,8 @@ def _no_answer_after_cancel(trace: Trace) -> Iterator[Accusation]:
         asked = came.asked
         if came.verdict != "answer" or asked is None or asked.cancel_read_at is None:
             continue
+        if asked.shared:
+            continue
         late = came.at - asked.cancel_read_at
         if late > LATE:
             what = _method(asked)
@@ -288,7 +290,7 @@ def _valid(trace: Trace) -> Iterator[Accusation]:
 
 
 def _wrong_result(came: Came, result: JSONObject, revision: str) -> tuple[str, str] | None:
-    if came.asked is None:
+    if came.asked is None or came.asked.shared:
         return None
     row = find_method(came.asked.method, "client", revision)
     if row is None:
@@ -346,7 +348,7 @@ def _right_error_code(trace: Trace) -> Iterator[Accusation]:
     for came in trace.received:
         if isinstance(came.message, jsonrpc.ErrorResponse):
             yield from _wrong_code(came, came.message.error, trace.revision)
-        if came.verdict == "answer" and came.asked is not None:
+        if came.verdict == "answer" and came.asked is not None and not came.asked.shared:
             yield from _wrong_outcome(came, came.asked, trace.revision, trace.case.handshake)
 
 

@@ -404,6 +404,11 @@ class Talk:
             self.wire.note(f"the connection ended: {exc}")
             self._arrival.unpark_all()
 
+    def crashed(self, why: str) -> None:
+        """Hear that the peer is no more, if it ended in another way than its connection."""
+        self.ended = self.ended or why
+        self._arrival.unpark_all()
+
     def _look_at(self, came: Came) -> None:
         if isinstance(came.message, jsonrpc.Request):
             request = {"id": came.message.id, "method": came.message.method}

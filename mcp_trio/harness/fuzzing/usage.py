@@ -1,0 +1,126 @@
+"""What a process uses, and whether that grows without end.
+
+One look says nothing: interpreters keep memory, caches fill, requests are under way. So a peer is
+accused only when use grows all the time, over many looks, and by a lot.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+import attrs
+
+from mcp_trio.harness.fuzzing.oracles import Accusation
+
+WINDOWS: Final = 4
+"""Parts that a series of looks is cut into; use has to grow from each to the next."""
+FEWEST: Final = 12
+"""Looks without which nothing is said."""
+MUCH_MEMORY: Final = 24 * 2**20
+MANY_DESCRIPTORS: Final = 16
+SHARE: Final = 0.2
+"""By what part of it memory has to grow, too."""
+
+
+@attrs.frozen
+class Usage:
+    """What the processes of a group used at one moment.
+
+    Attributes:
+        messages: How many messages had been sent to it by then.
+        memory: Bytes that were resident.
+        descriptors: Files, sockets and pipes that were open.
+    """
+
+    messages: int
+    memory: int
+    descriptors: int
+
+
+def measure(group: int, messages: int) -> Usage | None:
+    """Look at a process group that we started; None if there is no /proc, or no such group."""
+    memory = descriptors = 0
+    found = False
+    for process in _processes(group):
+        try:
+            resident = int((process / "statm").read_text().split()[1])
+            descriptors += len(os.listdir(process / "fd"))
+        except (OSError, IndexError):
+            continue
+        memory += resident * PAGE
+        found = True
+    return Usage(messages, memory, descriptors) if found else None
+
+
+PAGE: Final = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+
+
+def _processes(group: int) -> Iterator[Path]:
+    """The processes of a group, by what the system says of each."""
+    root = Path("/proc")
+    if not (root / str(group)).exists():
+        return
+    for folder in os.listdir(root):
+        if folder.isdecimal():
+            try:
+                stat = (root / folder / "stat").read_text()
+            except OSError:
+                continue
+            if int(stat.rpartition(")")[2].split()[2]) == group:
+                yield root / folder
+
+
+def growth(series: Sequence[Usage]) -> list[Accusation]:
+    """What the looks at one process say against it."""
+    found = []
+    memory = _grows([usage.memory for usage in series], MUCH_MEMORY, SHARE)
+    if memory is not None:
+        text = f"memory grew from {memory[0] >> 20} to {memory[1] >> 20} MiB"
+        found.append(_accusation("bounded-memory", text, series))
+    descriptors = _grows([usage.descriptors for usage in series], MANY_DESCRIPTORS, 0)
+    if descriptors is not None:
+        text = f"open descriptors grew from {descriptors[0]} to {descriptors[1]}"
+        found.append(_accusation("bounded-descriptors", text, series))
+    return found
+
+
+def _accusation(oracle: str, text: str, series: Sequence[Usage]) -> Accusation:
+    messages = series[-1].messages - series[0].messages
+    return Accusation(oracle, "grows", f"{text} over {messages} messages, and kept growing")
+
+
+def _grows(values: Sequence[int], least: int, share: float) -> tuple[int, int] | None:
+    """The first and the last level, if the level rose in every part of the series and by enough."""
+    if len(values) < FEWEST:
+        return None
+    size = len(values) // WINDOWS
+    start = len(values) - size * WINDOWS
+    levels = [int(median(values[at : at + size])) for at in range(start, len(values), size)][
+        :WINDOWS
+    ]
+    rises = [after - before for before, after in pairwise(levels)]
+    total = levels[-1] - levels[0]
+    steady = all(rise > 0 for rise in rises) and rises[-1] >= total / 8
+    return (levels[0], levels[-1]) if steady and total >= max(least, share * levels[0]) else None
+
+
+def grows_again(series: Sequence[Usage], oracle: str) -> bool:
+    """Whether use grew while the same cases were played again and again to a new process.
+
+    The first third is for warming up; in the rest each look has to be above that before it, but for
+    a few.
+    """
+    values = [usage.memory if oracle == "bounded-memory" else usage.descriptors for usage in series]
+    rest = values[len(values) // 3 :]
+    if len(rest) < 4:
+        return False
+    least = 2 * 2**20 if oracle == "bounded-memory" else len(rest) // 2
+    rising = sum(after > before for before, after in pairwise(rest))
+    middle = rest[len(rest) // 2]
+    still = rest[-1] - middle >= (middle - rest[0]) / 3
+    return rising >= len(rest) // 2 and still and rest[-1] - rest[0] >= least
