@@ -24,6 +24,7 @@ from mcp_trio.harness.targets import ServerTarget, url_target
 from mcp_trio.server.app import Server
 from mcp_trio.server.http.handler import HTTPHandler
 from mcp_trio.server.http.options import HTTPOptions
+from mcp_trio.transports.http_connection import serve_http_connection
 from mcp_trio.transports.http_exchange import (
     Exchange,
     Handle,
@@ -32,7 +33,6 @@ from mcp_trio.transports.http_exchange import (
     ResponseHeaders,
     SendPiece,
 )
-from mcp_trio.transports.http_server import serve_http_exchanges
 
 Fields: TypeAlias = dict[str, str]
 
@@ -75,6 +75,10 @@ class Seen:
 
 class HTTPFault:
     """One fault, made anew for each server. The first line of its docstring says what it does."""
+
+    def arrived(self, data: bytes | bytearray) -> bytes | bytearray:
+        """What arrives in place of some bytes of a connection."""
+        return data
 
     async def handle(self, exchange: Exchange, serve: Handle) -> None:
         """Answer a request; by default the healthy server does, and the rest of this changes it."""
@@ -192,6 +196,26 @@ class _Changed(Exchange):
         return self._exchange.answered
 
 
+class _Heard(trio.abc.Stream):
+    """A connection whose bytes pass the fault."""
+
+    def __init__(self, stream: trio.SocketStream, fault: HTTPFault) -> None:
+        self._stream = stream
+        self._fault = fault
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        return self._fault.arrived(await self._stream.receive_some(max_bytes))
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await self._stream.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._stream.wait_send_all_might_not_block()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
 @attrs.frozen
 class Setting:
     """How the healthy server is served.
@@ -247,6 +271,9 @@ async def _serving(setting: Setting, fault: Callable[[], HTTPFault]) -> AsyncIte
     handler = HTTPHandler(server, **options)
     made = fault()
 
+    async def serve(stream: trio.SocketStream) -> None:
+        await serve_http_connection(handle, _Heard(stream, made))
+
     async def handle(exchange: Exchange) -> None:
         await made.handle(exchange, handler)
 
@@ -256,7 +283,7 @@ async def _serving(setting: Setting, fault: Callable[[], HTTPFault]) -> AsyncIte
         open_private_nursery() as nursery,
     ):
         listeners: list[Any] = await nursery.start(
-            partial(serve_http_exchanges, handle, 0, host=setting.host)
+            partial(trio.serve_tcp, serve, 0, host=setting.host)
         )
         port = listeners[0].socket.getsockname()[1]
         path = "/sse" if setting.sse else "/mcp"
