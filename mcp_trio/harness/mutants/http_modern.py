@@ -293,11 +293,11 @@ class ClosedStreamsGoOnElsewhere(HTTPFault):
         return seen.request
 
     def piece(self, seen: Seen, piece: bytes) -> bytes:
-        if not self._open:
-            return piece
-        late = {"progressToken": self._open[0], "progress": 1000}
-        note = {"jsonrpc": "2.0", "method": "notifications/progress", "params": late}
-        return piece + b"data: " + json.dumps(note).encode() + b"\n\n"
+        for token in self._open:
+            late = {"progressToken": token, "progress": 1000}
+            note = {"jsonrpc": "2.0", "method": "notifications/progress", "params": late}
+            piece += b"data: " + json.dumps(note).encode() + b"\n\n"
+        return piece
 
     def last(self, seen: Seen) -> bytes:
         token = seen.params.get("_meta", {}).get("progressToken")
