@@ -170,6 +170,7 @@ class Running:
         since: How many frames had come when it was sent.
         tool: The name of the tool.
         arguments: What it was called with; called again with them, it takes as long.
+        ends_alone: It waits for nothing but time, and not for an answer of the client's.
     """
 
     id: RequestId
@@ -177,22 +178,30 @@ class Running:
     since: int
     tool: str
     arguments: JSONObject
+    ends_alone: bool = True
 
 
-async def running_call(probe: ServerProbe, session: Session, seconds: float = 1.0) -> Running:
+async def running_call(
+    probe: ServerProbe, session: Session, seconds: float = 1.0, *, ends_alone: bool = True
+) -> Running:
     """Start a call that takes about as long as said, or longer.
 
     It is one of a tool with an argument that is called like a time, or else of any that turns out
     to be slow, or in the legacy era of one that waits for an answer of the client's: from now on,
     this session answers no such question.
 
+    Args:
+        probe: Whose inventory and options are used.
+        session: Where to call.
+        seconds: How long it shall take, if that can be said.
+        ends_alone: Take one that waits for time, if there is one; else, none such.
+
     Raises:
         NotApplicable: No tool takes a while.
     """
-    silence: dict[str, Answerer] = {method: lambda _: {} for method in _ASKED}
-    session.answerers.update(silence)
+    keep_silent(session)
     tools = await _tools(probe)
-    for tool in [tool for tool in tools if any(_times(tool))]:
+    for tool in [tool for tool in tools if ends_alone and any(_times(tool))]:
         running = await _start(session, tool, seconds)
         if await _takes_a_while(session, [running]):
             return running
@@ -202,7 +211,13 @@ async def running_call(probe: ServerProbe, session: Session, seconds: float = 1.
         await session.notify("notifications/cancelled", {"requestId": running.id})
     if not slow:
         raise NotApplicable("no tool that may be called takes a while")
-    return slow[0]
+    return attrs.evolve(slow[0], ends_alone=False)
+
+
+def keep_silent(session: Session) -> None:
+    """Answer none of the server's questions from now on."""
+    silence: dict[str, Answerer] = {method: lambda _: {} for method in _ASKED}
+    session.answerers.update(silence)
 
 
 async def _start(session: Session, tool: JSONObject, seconds: float) -> Running:

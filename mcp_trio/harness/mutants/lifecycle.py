@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from mcp_trio.client.targets import InProcessServer
 from mcp_trio.connection import FrameStream
 from mcp_trio.demo import server as demo
 from mcp_trio.harness.mutants import Mutant
@@ -127,14 +128,19 @@ class _SpeaksFirst:
         return await demo.serve_frames(stream)
 
 
-@asynccontextmanager
-async def _open_speaks_first() -> AsyncIterator[ServerTarget]:
-    yield server_target(_SpeaksFirst(), "speaks-first")
+def served_mutant(id: str, faulty: Callable[[], InProcessServer], catches: Sequence[str]) -> Mutant:
+    """A mutant that is a server of its own around the demo server, in memory."""
 
+    @asynccontextmanager
+    async def open_faulty() -> AsyncIterator[ServerTarget]:
+        yield server_target(faulty(), id)
 
-@asynccontextmanager
-async def _open_demo() -> AsyncIterator[ServerTarget]:
-    yield server_target(demo, "demo")
+    @asynccontextmanager
+    async def open_healthy() -> AsyncIterator[ServerTarget]:
+        yield server_target(demo, f"{id}, healthy")
+
+    text = (faulty.__doc__ or "").strip().partition("\n")[0]
+    return Mutant(id, text, tuple(catches), open_faulty, open_healthy, virtual=True)
 
 
 class AsksTooSoon(Fault):
@@ -216,14 +222,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "unknown-capabilities-are-ignored",
     ),
     _mutant("dies-of-second-initialize", DiesOfSecondInitialize, "second-initialize-is-survived"),
-    Mutant(
-        "speaks-first",
-        "Sends a notification as soon as a client is there.",
-        ("server-waits-for-initialize",),
-        _open_speaks_first,
-        _open_demo,
-        virtual=True,
-    ),
+    served_mutant("speaks-first", _SpeaksFirst, ["server-waits-for-initialize"]),
     _mutant("asks-too-soon", AsksTooSoon, "server-waits-for-initialized"),
     _mutant("refuses-early-pings", RefusesEarlyPings, "ping-before-initialize"),
     _mutant(
