@@ -52,6 +52,7 @@ AREAS: Final[tuple[str, ...]] = (
     "client_asking",
     "client_stdio",
     "client_http",
+    "client_auth",
 )
 """The modules with checks, in the order in which they are run and reported."""
 

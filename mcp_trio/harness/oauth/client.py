@@ -20,16 +20,13 @@ import hashlib
 import re
 import secrets
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 import attrs
 import httpx
 
 REDIRECT_URI: Final = "http://localhost:8976/callback"
-MOST_ROUNDS: Final = 3
-"""How often one request is tried again with a better token."""
-
 Flow: TypeAlias = Generator[httpx.Request, httpx.Response, Any]
 Metadata: TypeAlias = Mapping[str, Any]
 
@@ -59,7 +56,10 @@ class PlainOAuth(httpx.Auth):
         registered_at: The issuer at which it was registered.
         metadata_url: An HTTPS URL that is this client's id where metadata documents are supported.
         redirect_uri: Where the browser comes back to.
+        rounds: How often one request is tried again with a better token.
     """
+
+    rounds: ClassVar[int] = 3
 
     client_id: str | None = None
     registered_at: str | None = None
@@ -85,12 +85,12 @@ class PlainOAuth(httpx.Auth):
 
     def auth_flow(self, request: httpx.Request) -> Flow:
         """Send a request with the token at hand, and get a better one when it is refused."""
-        for better_tokens in range(MOST_ROUNDS + 1):
+        for better_tokens in range(self.rounds + 1):
             if self._token is not None:
                 request.headers["Authorization"] = f"Bearer {self._token.access}"
             response = yield request
             challenge = read_challenge(response)
-            if better_tokens == MOST_ROUNDS:
+            if better_tokens == self.rounds:
                 return
             if response.status_code == 401:
                 refreshed = yield from self._refresh(request.url)

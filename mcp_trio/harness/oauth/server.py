@@ -84,8 +84,10 @@ class Guard:
         change_token: The same for the token response.
         refuses_registration: Registration fails because of its redirect URIs.
         is_never_content: No token is good enough.
+        has_never_enough: No token has the scopes that `needs` asks for.
         expires_after: How many requests an access token is good for.
         log: What was asked, in order.
+        clients: The issuer at which each client id was given out.
     """
 
     origin: str
@@ -102,8 +104,10 @@ class Guard:
     change_token: Callable[[JSONObject], JSONObject] = lambda document: document
     refuses_registration: bool = False
     is_never_content: bool = False
+    has_never_enough: bool = False
     expires_after: int | None = None
     log: list[Asked] = attrs.field(factory=list)
+    clients: dict[str, str] = attrs.field(factory=dict)
     _codes: dict[str, JSONObject] = attrs.field(factory=dict)
     _tokens: dict[str, JSONObject] = attrs.field(factory=dict)
     _made: int = 0
@@ -153,17 +157,18 @@ class Guard:
         if path == self.endpoint:
             return "request", self._guarded(fields, authorization)
         if path.startswith(RESOURCE):
-            places = self.resource_paths or (RESOURCE + self.endpoint,)
+            places = self._resource_places()
             return "resource metadata", self._document(path in places, self._resource_metadata())
         if path.startswith((OAUTH, OPENID)) or path.endswith(OPENID):
-            places = self.metadata_paths or (OAUTH + self.issuer_path,)
+            own = (OAUTH + self.issuer_path,)
+            places = own if self.metadata_paths is None else self.metadata_paths
             return "server metadata", self._document(path in places, self._server_metadata())
-        step = path.removeprefix(self.issuer_path)
-        if step == "/register" and method == "POST":
+        step = path.rpartition("/")[2]
+        if step == "register" and method == "POST":
             return "register", self._register(fields)
-        if step == "/authorize" and method == "GET":
+        if step == "authorize" and method == "GET":
             return "authorize", self._authorize(query)
-        if step == "/token" and method == "POST":
+        if step == "token" and method == "POST":
             return "token", self._redeem(fields)
         return None
 
@@ -179,19 +184,29 @@ class Guard:
             del self._tokens[value]
             return self._challenge(401, self.challenge_scope, "invalid_token")
         needed = set(self.needs.get(str(message.get("method")), "").split())
-        if not needed <= set(token["scope"].split()):
+        if needed and (self.has_never_enough or not needed <= set(token["scope"].split())):
             return self._challenge(403, " ".join(sorted(needed)), "insufficient_scope")
         return None
 
     def _challenge(self, status: int, scope: str | None, error: str | None) -> Answer:
-        places = self.resource_paths or (RESOURCE + self.endpoint,)
-        named = f"{self.origin}{places[0]}" if self.names_metadata else None
+        places = self._resource_places()
+        named = f"{self.origin}{places[0]}" if self.names_metadata and places else None
         parameters = {"error": error, "scope": scope, "resource_metadata": named}
         said = ", ".join(f'{name}="{value}"' for name, value in parameters.items() if value)
         header = ("www-authenticate", f"Bearer {said}".strip())
         return json_answer(status, {"error": error or "unauthorized"}, header)
 
+    def move(self, issuer_path: str) -> None:
+        """Be protected by another authorization server from now on: no token is good any more."""
+        self.issuer_path = issuer_path
+        self._tokens.clear()
+        self._codes.clear()
+
     # Documents
+
+    def _resource_places(self) -> tuple[str, ...]:
+        own = (RESOURCE + self.endpoint,)
+        return own if self.resource_paths is None else self.resource_paths
 
     def _document(self, here: bool, document: JSONObject) -> Answer:
         return json_answer(200, document) if here else json_answer(404, {"error": "not_found"})
@@ -226,7 +241,9 @@ class Guard:
     def _register(self, fields: Mapping[str, Any]) -> Answer:
         if self.refuses_registration:
             return json_answer(400, {"error": "invalid_redirect_uri"})
-        return json_answer(201, {**fields, "client_id": self._new("client")})
+        client_id = self._new("client")
+        self.clients[client_id] = self.issuer
+        return json_answer(201, {**fields, "client_id": client_id})
 
     def _authorize(self, query: Mapping[str, str]) -> Answer:
         code = self._new("code")
