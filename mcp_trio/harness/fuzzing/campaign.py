@@ -479,7 +479,8 @@ async def fuzz_server(
     plan, options = plan or Plan(), options or Options()
     revisions = plan.revisions or await newest_of_each_era(target, options)
     scopes = await _scopes(target, revisions, options)
-    if not any(cases_of(layer, scope) for layer in plan.layers for scope in scopes.values()):
+    offered = (cases_of(layer, scope) for layer in plan.layers for scope in scopes.values())
+    if all(strategy is None for strategy in offered):
         raise NotApplicable(f"there is nothing for the layers {', '.join(plan.layers)}")
     campaign = Campaign(target, plan, options, revisions, on_progress)
     campaign.scopes = scopes

@@ -89,6 +89,11 @@ class Asked:
     def open(self) -> bool:
         return not self.answers
 
+    @property
+    def due(self) -> bool:
+        """Whether its answer has to come soon."""
+        return not self.answers and not self.slow and self.cancelled_at is None
+
 
 @attrs.define(eq=False)
 class Came:

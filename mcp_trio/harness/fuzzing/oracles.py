@@ -121,7 +121,7 @@ def _no_crash(trace: Trace) -> Iterator[Accusation]:
         how = f"the server was killed by signal {-status}"
     words = _exception(trace.last_words)
     message = f"{how}: {trace.ended}" + (f" ({words})" if words else "")
-    owed = any(asked.open and not asked.slow for asked in trace.asked) and not trace.unclear
+    owed = any(asked.due for asked in trace.asked) and not trace.unclear
     cause = f"{how}, {words.partition(':')[0]}" if words else how
     yield Accusation("no-crash", cause, message, ("base-2",) if owed else ())
 
@@ -139,7 +139,7 @@ def _within_deadline(trace: Trace) -> Iterator[Accusation]:
     if trace.fence is None or trace.unclear:
         return
     for asked in trace.asked:
-        if asked.open and not asked.slow and asked.cancelled_at is None:
+        if asked.due:
             known = asked.method if asked.method in METHODS else "a method that does not exist"
             message = f"{known} (id {json.dumps(asked.id)}) got no answer while others did"
             yield Accusation("within-deadline", f"{known} is not answered", message)

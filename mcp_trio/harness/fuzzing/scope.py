@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cached_property
 from typing import Final
 
 import attrs
 from hypothesis import strategies as st
 
-from mcp_trio.harness.fuzzing.cases import Ask
+from mcp_trio.harness.fuzzing.cases import Ask, Step
 from mcp_trio.harness.fuzzing.schema_values import fitting
 from mcp_trio.harness.model import Transport
 from mcp_trio.harness.probe import Inventory
@@ -60,7 +62,7 @@ class Scope:
     def is_modern(self) -> bool:
         return is_modern(self.revision)
 
-    @property
+    @cached_property
     def protected(self) -> frozenset[str]:
         """The names of the tools that may not be called."""
         allowed = {str(tool.get("name")) for tool in self.tools}
@@ -68,7 +70,7 @@ class Scope:
 
     # Requests that every good client could make
 
-    @property
+    @cached_property
     def questions(self) -> dict[str, st.SearchStrategy[JSONObject | None]]:
         """The requests that this target should be able to answer, with their params."""
         found: dict[str, st.SearchStrategy[JSONObject | None]] = {}
@@ -106,21 +108,22 @@ class Scope:
             found["completion/complete"] = st.one_of(*map(_completion, prompts))
         return found
 
-    @property
+    @cached_property
     def uris(self) -> list[str]:
         return [str(resource.get("uri")) for resource in self.inventory.resources][:20]
 
-    def asks(self, id: int) -> st.SearchStrategy[Ask]:
-        """A request that the target should be able to answer."""
+    @cached_property
+    def asks(self) -> st.SearchStrategy[Ask]:
+        """Requests that the target should be able to answer; `numbered` gives them their ids."""
         token = st.booleans()
         return st.one_of(
             *(
-                st.builds(Ask, st.just(id), st.just(name), params, st.none(), token)
+                st.builds(Ask, st.just(1), st.just(name), params, st.none(), token)
                 for name, params in self.questions.items()
             )
         )
 
-    @property
+    @cached_property
     def strange_methods(self) -> list[str]:
         """Methods that no client can send in this revision, and some that nobody knows."""
         known = [name for name in METHODS if find_method(name, "client", self.revision) is None]
@@ -137,6 +140,14 @@ class Scope:
 
     def has(self, feature: str) -> bool:
         return supports(feature, self.revision)
+
+
+def numbered(steps: Iterable[Step], first: int = 1) -> tuple[Step, ...]:
+    """The steps, each request among them with a number of its own."""
+    return tuple(
+        attrs.evolve(step, id=number) if isinstance(step, Ask) else step
+        for number, step in enumerate(steps, first)
+    )
 
 
 def _call(tool: JSONObject) -> st.SearchStrategy[JSONObject | None]:

@@ -296,7 +296,7 @@ class Talk:
             return
         self.ledger.cancels_were_read(fence.at, trio.current_time())
         await self._until(
-            lambda: not any(asked.open and not asked.slow for asked in trace.asked),
+            lambda: not any(asked.due for asked in trace.asked),
             self._deadline - (trio.current_time() - fence.at),
         )
         open_ones = [asked for asked in trace.asked if asked.open and asked.cancelled_at is None]

@@ -7,9 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from mcp_trio.harness.fuzzing.cases import Ask, Case, Step
+from mcp_trio.harness.fuzzing.cases import Ask, Case
 from mcp_trio.harness.fuzzing.schema_values import changed, fitting, near
-from mcp_trio.harness.fuzzing.scope import Scope
+from mcp_trio.harness.fuzzing.scope import Scope, numbered
 from mcp_trio.wire.jsonrpc import JSONObject
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -24,15 +24,8 @@ def cases(scope: Scope) -> st.SearchStrategy[Case] | None:
     if not things:
         return None
     answers = st.sampled_from(["well", "well", "errors", "odd", "never"])
-    steps = st.lists(st.one_of(*things), min_size=1, max_size=8).map(_numbered)
+    steps = st.lists(st.one_of(*things), min_size=1, max_size=8).map(numbered)
     return st.builds(Case, st.just("arguments"), steps, st.just(True), answers)
-
-
-def _numbered(steps: list[Ask]) -> tuple[Step, ...]:
-    return tuple(
-        Ask(number, step.method, step.params, token=step.token)
-        for number, step in enumerate(steps, 1)
-    )
 
 
 @st.composite

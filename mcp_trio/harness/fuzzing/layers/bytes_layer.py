@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from mcp_trio.harness.fuzzing.cases import Ask, Case, EndInput, Raw, Send, Step
-from mcp_trio.harness.fuzzing.scope import Scope
+from mcp_trio.harness.fuzzing.scope import Scope, numbered
 from mcp_trio.harness.fuzzing.speech import Speech
 from mcp_trio.testing.strategies import chunks_of, damaged_lines, noise_lines
 
@@ -32,7 +32,7 @@ def _lines(draw: Draw, scope: Scope) -> list[bytes]:
     """Good requests as lines. Their ids are numbers below those of cases."""
     speech = Speech(scope.revision)
     speech.base = 0
-    asks = st.lists(scope.asks(0), min_size=1, max_size=6)
+    asks = st.lists(scope.asks, min_size=1, max_size=6)
     made: list[Ask] = draw(asks)
     return [speech.request(number, ask.method, ask.params) for number, ask in enumerate(made, 1)]
 
@@ -77,7 +77,7 @@ def _long(draw: Draw, scope: Scope) -> Case:
     else:
         frame = speech.request(1, "harness/long", {"list": list(range(size // 8))})
         long = Raw((frame[: size // 2], frame[size // 2 :] + b"\n"), "a long list", clear=True)
-    return Case("bytes", (long, draw(scope.asks(2))))
+    return Case("bytes", (long, *numbered([draw(scope.asks)], 2)))
 
 
 @st.composite

@@ -8,7 +8,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from mcp_trio.harness.fuzzing.cases import Ask, Case, Post, Step
-from mcp_trio.harness.fuzzing.scope import Scope
+from mcp_trio.harness.fuzzing.scope import Scope, numbered
 from mcp_trio.harness.fuzzing.speech import Speech
 from mcp_trio.testing.strategies import damaged_lines
 
@@ -55,18 +55,18 @@ def cases(scope: Scope) -> st.SearchStrategy[Case] | None:
     if not scope.network:
         return None
     steps = st.lists(_posts(scope), min_size=1, max_size=5)
-    return st.builds(_case, steps, scope.asks(50))
+    return st.builds(_case, steps, scope.asks)
 
 
 def _case(posts: list[Step], last: Ask) -> Case:
-    return Case("headers", (*posts, last))
+    return Case("headers", numbered((*posts, last), 50))
 
 
 @st.composite
 def _posts(draw: Draw, scope: Scope) -> Post:
     names = draw(st.lists(st.sampled_from(sorted(VALUES)), max_size=3, unique=True))
     headers = {name: draw(st.sampled_from(VALUES[name])) for name in names}
-    ask: Ask = draw(scope.asks(1))
+    ask: Ask = draw(scope.asks)
     good = Speech(scope.revision).request(draw(st.integers(1, 900)), ask.method, ask.params)
     body = draw(
         st.one_of(

@@ -112,9 +112,9 @@ def _properties(tool: dict[str, Any]) -> dict[str, Any]:
 @st.composite
 def _spelt(draw: Draw, scope: Scope) -> Send:
     """A good request in one of the many ways in which JSON lets one write it."""
-    ask: Ask = draw(scope.asks(draw(st.integers(1, 900))))
-    speech = Speech(scope.revision)
-    value = json.loads(speech.request(ask.id, ask.method, ask.params))
+    ask: Ask = draw(scope.asks)
+    id = draw(st.integers(1, 900))
+    value = json.loads(Speech(scope.revision).request(id, ask.method, ask.params))
     seed = draw(st.integers(0, 2**32))
     return Send(spelt(value, random.Random(seed)).encode(), "another spelling", clear=True)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mcp_trio.harness.fuzzing.cases import Ask, Case, Step, Tell
 from mcp_trio.harness.fuzzing.schema_values import changed, odd_values
-from mcp_trio.harness.fuzzing.scope import Scope
+from mcp_trio.harness.fuzzing.scope import Scope, numbered
 from mcp_trio.protocol import meta as keys
 from mcp_trio.protocol.methods import METHODS
 from mcp_trio.protocol.revisions import REVISIONS
@@ -63,21 +63,12 @@ def cases(scope: Scope) -> st.SearchStrategy[Case]:
         _known(), _known(), _strange(scope), _notice(), _odd_meta(scope), _plain(scope)
     )
     several = st.lists(steps, min_size=1, max_size=10)
-    ordinary = several.map(lambda steps: Case("protocol", _numbered(steps)))
+    ordinary = several.map(lambda steps: Case("protocol", numbered(steps)))
     if scope.transport in ("memory", "stream", "websocket"):
         return ordinary | _before_the_handshake(scope)
     # A new process for each takes its time.
     return st.integers(0, 19).flatmap(
         lambda number: _before_the_handshake(scope) if number == 0 else ordinary
-    )
-
-
-def _numbered(steps: list[Step]) -> tuple[Step, ...]:
-    return tuple(
-        Ask(number, step.method, step.params, step.meta, step.token)
-        if isinstance(step, Ask)
-        else step
-        for number, step in enumerate(steps, 1)
     )
 
 
@@ -103,7 +94,7 @@ def _notice(draw: Draw) -> Step:
 
 
 def _plain(scope: Scope) -> st.SearchStrategy[Step]:
-    return scope.asks(1)
+    return scope.asks
 
 
 @st.composite
@@ -126,7 +117,7 @@ def _odd_meta(draw: Draw, scope: Scope) -> Step:
         )
     )
     values = st.sampled_from(VERSIONS) if key == keys.PROTOCOL_VERSION else odd_values()
-    ask: Ask = draw(scope.asks(1))
+    ask: Ask = draw(scope.asks)
     return Ask(1, ask.method, ask.params, {key: draw(values)})
 
 
@@ -135,22 +126,16 @@ def _before_the_handshake(draw: Draw, scope: Scope) -> Case:
     """What comes before `initialize`, in its place, after it, or twice."""
     hello = {**EXAMPLES["initialize"], "protocolVersion": scope.revision}
     steps: list[Step] = []
-    for number in range(1, draw(st.integers(2, 6))):
+    for _ in range(draw(st.integers(1, 5))):
         kind = draw(st.integers(0, 4))
         if kind == 0:
-            steps.append(Ask(number, "initialize", draw(changed(st.just(hello))) or {}))
+            params = draw(changed(st.just(hello)))
+            steps.append(Ask(1, "initialize", params if isinstance(params, dict) else {}))
         elif kind == 1:
             steps.append(Tell("notifications/initialized"))
         elif kind == 2:
             version = draw(st.sampled_from(VERSIONS))
-            steps.append(Ask(number, "initialize", {**hello, "protocolVersion": version}))
+            steps.append(Ask(1, "initialize", {**hello, "protocolVersion": version}))
         else:
-            ask: Ask = draw(scope.asks(number))
-            steps.append(ask)
-    steps = [
-        Ask(step.id, step.method, step.params if isinstance(step.params, dict) else {})
-        if isinstance(step, Ask)
-        else step
-        for step in steps
-    ]
-    return Case("protocol", tuple(steps), handshake=False)
+            steps.append(draw(scope.asks))
+    return Case("protocol", numbered(steps), handshake=False)

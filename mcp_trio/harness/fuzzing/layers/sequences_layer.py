@@ -44,7 +44,7 @@ class Model:
         return self.number
 
     def ask(self) -> Step:
-        ask: Ask = self.draw(self.scope.asks(self.next()))
+        ask: Ask = attrs.evolve(self.draw(self.scope.asks), id=self.next())
         self.open.append(ask.id)
         return ask
 
