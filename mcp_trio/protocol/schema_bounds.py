@@ -18,6 +18,8 @@ import attrs
 MAX_DEPTH = 256
 MAX_SUBSCHEMAS = 20_000
 MAX_EVALUATIONS = 10_000_000
+MAX_STEPS = 200_000  # from one subschema to another: an anchor that stands often leads to many
+MAX_INDEX_DIGITS = 9  # of an index in a reference; Python converts no more than 4,300
 
 # Keywords by the shape of what they hold, and by whether the subschema sees the same value as its
 # parent ("in place") or a part of it.
@@ -116,6 +118,7 @@ class _Graph:
         self.stack: list[Node] = []
         self.on_stack: set[int] = set()
         self.branching = False
+        self.steps = 0
 
     @property
     def evaluations(self) -> int:
@@ -129,6 +132,9 @@ class _Graph:
         self.stack.append(node)
         self.on_stack.add(key)
         for group in self.edges(node):
+            self.steps += len(group)
+            if self.steps > MAX_STEPS:
+                raise TooComplex(f"its subschemas apply others more than {MAX_STEPS} times")
             for child in group:
                 if id(child) not in self.index:
                     self.visit(child, depth + 1)
@@ -204,8 +210,12 @@ def _follow(value: Any, pointer: list[str]) -> Any:
         name = raw.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict):
             value = value.get(name)
-        elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+        elif isinstance(value, list) and _is_index(name) and int(name) < len(value):
             value = value[int(name)]
         else:
             return None
     return value
+
+
+def _is_index(name: str) -> bool:
+    return name.isdecimal() and len(name) <= MAX_INDEX_DIGITS

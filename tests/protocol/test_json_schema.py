@@ -113,6 +113,7 @@ def test_an_unknown_dialect_is_refused(declared: Any, nested_at: str) -> None:
         ({"$ref": "file:///etc/passwd"}, "'file:///etc/passwd', outside itself"),
         ({"items": {"$ref": "other.json"}}, "'other.json', outside itself"),
         ({"$ref": "#/$defs/missing"}, "/\\$defs/missing"),
+        ({"$ref": "#/allOf/" + "9" * 5000, "allOf": [{}]}, "/allOf/999"),
         ({"type": "strin"}, '#/type: "strin"'),
         ({"properties": {"a": {"minimum": "3"}}}, '#/properties/a/minimum: "3"'),
         ({"pattern": "["}, "#/pattern"),
@@ -162,6 +163,10 @@ def test_deep_and_large_schemas_are_refused() -> None:
         compile_schema({"$ref": "#/$defs/a0", "$defs": {**chain, "a1000": {}}})
     with pytest.raises(InvalidSchema, match=r"could meet \d{10} subschemas"):
         compile_schema(doubling(30))
+    # A thousand places of one name, and a thousand references to it: a million ways.
+    places = {f"a{n}": {"$anchor": "a"} for n in range(1000)}
+    with pytest.raises(InvalidSchema, match="apply others more than 200000 times"):
+        compile_schema({"$defs": places, "anyOf": [{"$ref": "#a"} for _ in places]})
 
 
 def test_work_is_bounded() -> None:
