@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import attrs
 import trio
@@ -69,6 +69,24 @@ def task_call(tool: JSONObject, arguments: JSONObject | None = None) -> JSONObje
     return {"name": tool["name"], "arguments": chosen or {}, "task": {"ttl": TTL}}
 
 
+class Asker(Protocol):
+    """Who can be asked about tasks: a `Session` with a server, or a client behind a scene."""
+
+    @property
+    def deadline(self) -> float:
+        """Seconds that an answer may take."""
+
+    async def request(
+        self,
+        method: str,
+        params: JSONObject | None = None,
+        *,
+        meta: JSONObject | None = None,
+        timeout: float | None = None,
+    ) -> Reply:
+        """Send a request and wait for its answer."""
+
+
 @attrs.define
 class Watched:
     """A task and what was seen of it.
@@ -79,7 +97,7 @@ class Watched:
         looks: The answers to `tasks/get`, in order.
     """
 
-    session: Session
+    session: Asker
     id: JSON
     created: Reply
     looks: list[JSONObject] = attrs.field(factory=list)
@@ -142,7 +160,7 @@ async def finished_task(probe: ServerProbe) -> Watched:
     return found
 
 
-async def answered(session: Session, task: Watched) -> None:
+async def answered(session: Asker, task: Watched) -> None:
     """Watch a task to its end, answering what it asks for meanwhile."""
     if await task.watch(*FINISHED, "input_required") == "input_required":
         # A task that waits hands out its questions with the answer to tasks/result.

@@ -53,6 +53,7 @@ AREAS: Final[tuple[str, ...]] = (
     "client_stdio",
     "client_http",
     "client_auth",
+    "client_tasks",
 )
 """The modules with checks, in the order in which they are run and reported."""
 

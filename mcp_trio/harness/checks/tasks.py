@@ -537,7 +537,7 @@ async def status_notifications_name_no_related_task(probe: ServerProbe) -> None:
     task = await finished_task(probe)
     told = [
         received.object.get("params") or {}
-        for received in task.session.received
+        for received in (await probe.session()).received
         if received.method == "notifications/tasks/status"
     ]
     if not told:

@@ -49,6 +49,7 @@ AREAS: Final[tuple[str, ...]] = (
     "client_stdio",
     "client_http",
     "client_auth",
+    "client_tasks",
 )
 """The modules with mutants."""
 

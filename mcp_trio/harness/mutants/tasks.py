@@ -43,7 +43,7 @@ def _result(answer: JSONObject, **changes: Any) -> JSONObject:
     return {"jsonrpc": "2.0", "id": answer["id"], "result": {**answer.get("result", {}), **changes}}
 
 
-def _states(*methods: str, **changes: Any) -> Callable[[], Fault]:
+def states(*methods: str, **changes: Any) -> Callable[[], Fault]:
     """A fault that changes the task in the answers of some methods; None takes a field away."""
 
     class Changed(_Remembering):
@@ -62,7 +62,7 @@ def _changed(state: JSONObject, changes: JSONObject) -> JSONObject:
     return {key: value for key, value in changed.items() if value is not ...}
 
 
-def _answers(
+def answers(
     method: str, make: Callable[[JSONObject, JSONObject], JSONObject]
 ) -> Callable[[], Fault]:
     """A fault that makes other answers to the requests of one method."""
@@ -254,7 +254,7 @@ class TellsTwice(Requests):
         return {**params, META: {RELATED_TASK: {"taskId": params["taskId"]}}}
 
 
-def _succeeds(_request: JSONObject, answer: JSONObject) -> JSONObject:
+def succeeds(_request: JSONObject, answer: JSONObject) -> JSONObject:
     """An unknown task is answered like a known one."""
     if "error" not in answer:
         return answer
@@ -287,11 +287,11 @@ def _at_once(_request: JSONObject, answer: JSONObject) -> JSONObject:
     return {"jsonrpc": "2.0", "id": answer["id"], "result": {"content": []}}
 
 
-def _related(_request: JSONObject, answer: JSONObject) -> JSONObject:
+def related_again(_request: JSONObject, answer: JSONObject) -> JSONObject:
     return _result(answer, _meta={RELATED_TASK: {"taskId": "x"}}) if "result" in answer else answer
 
 
-def _unrelated(_request: JSONObject, answer: JSONObject) -> JSONObject:
+def unrelated(_request: JSONObject, answer: JSONObject) -> JSONObject:
     return _result(answer, _meta={}) if "result" in answer else answer
 
 
@@ -299,7 +299,7 @@ def _all_well(_request: JSONObject, answer: JSONObject) -> JSONObject:
     return _result(answer, isError=False) if "result" in answer else answer
 
 
-def _for_ever(request: JSONObject, answer: JSONObject) -> JSONObject:
+def for_ever(request: JSONObject, answer: JSONObject) -> JSONObject:
     task = (answer.get("result") or {}).get("task")
     if task is None:
         return answer
@@ -337,19 +337,19 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "forbidden-tasks-run",
         "Runs a tool as a task that does not allow it.",
         ["tools-that-forbid-tasks-refuse-them", "tools-that-require-tasks-refuse-plain-calls"],
-        _answers("tools/call", _instead),
+        answers("tools/call", _instead),
     ),
     _tasks(
         "task-calls-finish",
         "Answers a call as a task with its result.",
         ["task-call-creates-a-task"],
-        _answers("tools/call", _at_once),
+        answers("tools/call", _at_once),
     ),
     _tasks(
         "tasks-start-submitted",
         "Creates tasks with a status that does not exist.",
         ["new-tasks-are-working"],
-        _states("tools/call", status="submitted"),
+        states("tools/call", status="submitted"),
     ),
     _tasks("task-ids-are-numbers", "Numbers tasks.", ["task-ids-are-unique-strings"], Numbered),
     _tasks(
@@ -369,13 +369,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "task-times-for-people",
         "Writes times as people do.",
         ["tasks-get-returns-the-task"],
-        _states("tasks/get", createdAt="yesterday"),
+        states("tasks/get", createdAt="yesterday"),
     ),
     _tasks(
         "task-without-ttl",
         "Does not say for how long a task is kept.",
         ["tasks-get-returns-the-task"],
-        _states("tasks/get", ttl=...),
+        states("tasks/get", ttl=...),
     ),
     _tasks(
         "tasks-move-back",
@@ -393,25 +393,25 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "states-name-tasks",
         "Names the task again in _meta of tasks/get.",
         ["task-states-name-no-related-task"],
-        _answers("tasks/get", _related),
+        answers("tasks/get", related_again),
     ),
     _tasks(
         "unknown-tasks-work",
         "Answers for tasks that do not exist.",
         ["unknown-tasks-are-refused"],
-        _answers("tasks/get", _succeeds),
+        answers("tasks/get", succeeds),
     ),
     _tasks(
         "unknown-tasks-are-our-fault",
         "Calls an unknown task an internal error.",
         ["unknown-tasks-are-refused"],
-        _answers("tasks/result", _internal),
+        answers("tasks/result", _internal),
     ),
     _tasks(
         "wordless-task-errors",
         "Gives no reason for an error.",
         ["task-errors-say-what-is-wrong"],
-        _answers("tasks/get", _wordless),
+        answers("tasks/get", _wordless),
     ),
     _tasks(
         "results-before-the-end",
@@ -429,32 +429,32 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "results-without-task",
         "Does not name the task in its result.",
         ["task-results-name-their-task"],
-        _answers("tasks/result", _unrelated),
+        answers("tasks/result", unrelated),
     ),
     _tasks(
         "failures-look-well",
         "Says that a failed task went well.",
         ["failed-tasks-give-their-failure"],
-        _answers("tasks/result", _all_well),
+        answers("tasks/result", _all_well),
     ),
     _tasks(
         "failures-without-reason",
         "Does not say why a task failed.",
         ["failed-tasks-say-why"],
-        _states("tasks/get", statusMessage=...),
+        states("tasks/get", statusMessage=...),
     ),
     _tasks("tasks-missing", "Lists not all tasks.", ["tasks-are-listed"], ForgetsTasks),
     _tasks(
         "any-task-cursor",
         "Takes any cursor.",
         ["unknown-task-cursors-are-refused"],
-        _answers("tasks/list", _succeeds),
+        answers("tasks/list", succeeds),
     ),
     _tasks(
         "cancel-says-working",
         "Answers tasks/cancel before the task is cancelled.",
         ["cancelled-tasks-are-cancelled"],
-        _states("tasks/cancel", status="working"),
+        states("tasks/cancel", status="working"),
     ),
     _tasks(
         "cancelled-comes-back",
@@ -466,13 +466,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "finished-is-cancelled",
         "Lets finished tasks be cancelled.",
         ["finished-tasks-cannot-be-cancelled"],
-        _answers("tasks/cancel", _succeeds),
+        answers("tasks/cancel", succeeds),
     ),
     _tasks(
         "tasks-for-ever",
         "Keeps tasks for as long as anybody asks.",
         ["long-lives-of-tasks-are-limited"],
-        _answers("tools/call", _for_ever),
+        answers("tools/call", for_ever),
     ),
     _tasks(
         "questions-without-task",
