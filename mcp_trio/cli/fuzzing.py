@@ -1,0 +1,398 @@
+"""`mcp-trio fuzz`: what a server does with what nobody thought of sending."""
+
+import secrets
+import shlex
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import attrs
+import click
+
+from mcp_trio.cli.server_command import TARGETS, ServerCommand, number, one_target
+from mcp_trio.protocol.revisions import REVISIONS
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+    from mcp_trio.harness.fuzzing.campaign import Plan, Progress
+    from mcp_trio.harness.fuzzing.files import Replay
+    from mcp_trio.harness.fuzzing.replaying import Replayed
+    from mcp_trio.harness.model import Report
+    from mcp_trio.harness.targets import ServerTarget
+
+BROKEN: Final = 1
+FOLDER: Final = ".mcp-trio-fuzz"
+SECONDS: Final = 60.0
+SHOWN_EVERY: Final = 0.2  # seconds from one picture to the next
+LAYERS: Final = (
+    "bytes",
+    "json",
+    "jsonrpc",
+    "protocol",
+    "arguments",
+    "headers",
+    "sequences",
+    "chaos",
+    "bulk",
+)
+NOTES: Final = """
+\b
+Layers: bytes (splits, line ends, noise), json (oddities), jsonrpc (envelopes, ids, batches),
+protocol (methods, versions, _meta, order), arguments (from each tool's schema), headers (HTTP),
+sequences (conversations by the rules), chaos (stalls, floods, cuts, signals), bulk (very many
+messages at little cost).
+
+\b
+A server's tools are called only if they are marked as read-only, and the mark is only the server's
+word; see --allow-writes. What stays the same in each run with one --seed are the cases; what a
+server makes of them may depend on time.
+"""
+STATUS: Final = """
+\b
+Exit status: 0 fine, 1 a MUST is broken (with --strict a SHOULD) or the replayed fault is still
+there, 2 usage, 3 no connection.
+"""
+
+
+@click.command(cls=ServerCommand, epilog=NOTES + TARGETS + STATUS)
+@click.argument("target_word", metavar="[TARGET]", required=False)
+@click.option("--target", "-t", metavar="TARGET", help="The server, if not after --.")
+@click.option(
+    "--env",
+    "-e",
+    multiple=True,
+    metavar="NAME[=VALUE]",
+    help="A variable that a server gets that is started.",
+)
+@click.option(
+    "--header",
+    "-H",
+    multiple=True,
+    metavar="'NAME: VALUE'",
+    help="An HTTP header for the server at a URL.",
+)
+@click.option("--sse", is_flag=True, help="The URL is the event stream of HTTP+SSE (2024-11-05).")
+@click.option(
+    "--layer",
+    "layers",
+    multiple=True,
+    type=click.Choice(LAYERS),
+    help="What to send; several are possible, all by default.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    callback=number,
+    help=f"How long; {SECONDS:g} by default, unless --examples is given.",
+)
+@click.option(
+    "--examples",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many cases of each layer and revision.",
+)
+@click.option("--seed", type=int, metavar="N", help="Where chance starts; the report names it.")
+@click.option(
+    "--revision",
+    "revisions",
+    multiple=True,
+    type=click.Choice(REVISIONS),
+    help="Speak this revision; several are possible. By default the newest of each era that the "
+    "server speaks.",
+)
+@click.option(
+    "--deadline",
+    type=click.FloatRange(min=0, min_open=True),
+    callback=number,
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long any one answer may take.",
+)
+@click.option(
+    "--allow-writes",
+    is_flag=True,
+    help="Call tools that are not marked as read-only, too. They may change the world.",
+)
+@click.option(
+    "--database",
+    metavar="PATH|redis://...",
+    help="Where examples are kept that found something, for other runs to begin with. With Redis "
+    "many machines can share one campaign.",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(FOLDER),
+    show_default=True,
+    metavar="DIR",
+    help="Where replay files go.",
+)
+@click.option(
+    "--replay",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Play a finding again, to its target or another, and do nothing else.",
+)
+@click.option(
+    "--jobs",
+    "-j",
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="How many connections are played to at a time.",
+)
+@click.option("--strict", is_flag=True, help="A broken SHOULD counts like a broken MUST.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document, nothing else.")
+def fuzz(
+    target_word: str | None,
+    target: str | None,
+    replay: Path | None,
+    strict: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Send a server what it does not expect, and judge how it bears that.
+
+    Every finding is shown again before it is reported, made as small as possible, and written to a
+    file that shows it again.
+
+    \b
+    mcp-trio fuzz                                              the demo server, for a minute
+    mcp-trio fuzz --seconds 3600 -- npx -y some-server         a server that is started
+    mcp-trio fuzz --layer headers https://example.com/mcp      one that runs
+    mcp-trio fuzz --replay FILE                                a finding, once more
+    """
+    command = tuple(click.get_current_context().obj or ())
+    where = _Where(
+        one_target(target_word, target),
+        command,
+        env=options.pop("env"),
+        header=options.pop("header"),
+        sse=options.pop("sse"),
+    )
+    if replay is not None:
+        _replay(replay, where, as_json=as_json)
+        return
+    report = _fuzz(where.target(), **options)
+    _show(report, as_json=as_json)
+    if report.is_bad(strict=strict):
+        click.get_current_context().exit(BROKEN)
+
+
+@attrs.frozen
+class _Where:
+    """What a command line says of a target."""
+
+    word: str | None
+    command: tuple[str, ...]
+    env: Sequence[str] = ()
+    header: Sequence[str] = ()
+    sse: bool = False
+
+    @property
+    def named(self) -> bool:
+        return self.word is not None or bool(self.command)
+
+    def target(self) -> "ServerTarget":
+        """The target.
+
+        Raises:
+            click.UsageError: It is none, or the options do not fit it.
+        """
+        from mcp_trio.cli.targets import read_env, read_headers, read_target
+        from mcp_trio.harness.targets import command_target, url_target
+        from mcp_trio.transports.parameters import StdioParameters
+
+        target = read_target(self.word, self.command, read_env(self.env))
+        headers = read_headers(self.header, target)
+        if target.url is not None:
+            return url_target(target.url, headers=headers, sse=self.sse)
+        if self.sse:
+            raise click.UsageError("--sse is for http and https URLs.")
+        parameters = StdioParameters(target.argv[0], target.argv[1:], env=target.env)
+        words = None if self.command else shlex.quote(target.name)
+        return command_target(parameters, target.name, words)
+
+
+# Fuzzing
+
+
+def _fuzz(
+    target: "ServerTarget",
+    *,
+    deadline: float,
+    allow_writes: bool,
+    **options: Any,
+) -> "Report":
+    from mcp_trio.cli.check_run import explained, quiet
+    from mcp_trio.cli.ending import run_until_signal
+    from mcp_trio.harness.fuzzing.campaign import fuzz_server
+    from mcp_trio.harness.model import NotApplicable
+    from mcp_trio.harness.probe import Options
+
+    plan = _plan(**options)
+    limits = Options(deadline=deadline, allow_writes=allow_writes)
+    with _Live() as live, quiet(), explained(target.name):
+        run = partial(fuzz_server, target, plan, options=limits, on_progress=live.progress)
+        try:
+            return run_until_signal(run)
+        except NotApplicable as exc:
+            raise click.UsageError(f"Nothing to send: {exc.message}.") from None
+
+
+def _plan(
+    *,
+    layers: Sequence[str],
+    seconds: float | None,
+    examples: int | None,
+    seed: int | None,
+    revisions: Sequence[str],
+    database: str | None,
+    output: Path,
+    jobs: int,
+) -> "Plan":
+    from mcp_trio.harness.fuzzing.campaign import Plan
+    from mcp_trio.harness.fuzzing.databases import NoDatabase, open_database
+
+    if seconds is None and examples is None:
+        seconds = SECONDS
+    try:
+        found = None if database is None else open_database(database)
+    except NoDatabase as exc:
+        raise click.UsageError(f"{exc}.") from None
+    return Plan(
+        layers=tuple(layers or LAYERS),
+        seconds=seconds,
+        examples=examples,
+        seed=secrets.randbits(32) if seed is None else seed,
+        revisions=tuple(revisions) or None,
+        database=found,
+        output=output,
+        jobs=jobs,
+    )
+
+
+class _Live:
+    """Live counts on a terminal's stderr; nothing where there is none."""
+
+    def __init__(self) -> None:
+        self._bar: tuple[Bar, TaskID] | None = None
+        self._shown = 0.0
+
+    def __enter__(self) -> Self:
+        from rich.console import Console
+        from rich.progress import Progress as Bar
+        from rich.progress import SpinnerColumn, TextColumn
+
+        console = Console(stderr=True, markup=False, highlight=False, emoji=False)
+        if console.is_terminal:
+            text = TextColumn("{task.description}", markup=False)
+            # No refreshing by itself: that would take a thread.
+            bar = Bar(SpinnerColumn(), text, console=console, auto_refresh=False, transient=True)
+            bar.start()
+            self._bar = bar, bar.add_task("starting", total=None)
+            bar.refresh()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar[0].stop()
+
+    def progress(self, progress: "Progress") -> None:
+        """One more case was played."""
+        now = time.monotonic()
+        if self._bar is None or now - self._shown < SHOWN_EVERY:
+            return
+        self._shown = now
+        bar, task = self._bar
+        rate = progress.messages / max(progress.seconds, 0.001)
+        text = (
+            f"{progress.seconds:.0f} s, {progress.cases} cases, {progress.messages} messages "
+            f"({rate:.0f}/s), {progress.findings} findings, {progress.unconfirmed} unconfirmed: "
+            f"{progress.layer} in {progress.revision}"
+        )
+        bar.update(task, description=text)
+        bar.refresh()
+
+
+def _show(report: "Report", *, as_json: bool) -> None:
+    from mcp_trio.cli.checking import paper, print_json, print_text
+
+    if as_json:
+        from mcp_trio.harness.reports.json import to_json
+
+        print_json(to_json(report))
+        return
+    from mcp_trio.harness.reports.terminal import print_reports
+
+    console, text = paper()
+    print_reports(console, report)
+    print_text(text())
+
+
+# Replaying
+
+
+def _replay(path: Path, where: _Where, *, as_json: bool) -> None:
+    from mcp_trio.harness.fuzzing.files import NoReplay, read_replay
+
+    try:
+        replay = read_replay(path)
+    except NoReplay as exc:
+        raise click.UsageError(f"{exc}.") from None
+    if not where.named:
+        where = _from_words(replay.target, where)
+    replayed = _play(where.target(), replay)
+    still = replayed.message is not None
+    _say(replay, replayed, as_json=as_json)
+    if still:
+        click.get_current_context().exit(BROKEN)
+
+
+def _from_words(words: str, where: _Where) -> _Where:
+    """The target that a replay file names, in the words of the command line that made it."""
+    parts = shlex.split(words)
+    if parts[:1] == ["--"]:
+        return attrs.evolve(where, command=tuple(parts[1:]))
+    if "--header" in parts and not where.header:
+        raise click.UsageError("The target needs headers: give them with --header, and its URL.")
+    return attrs.evolve(where, word=parts[0], sse="--sse" in parts)
+
+
+def _play(target: "ServerTarget", replay: "Replay") -> "Replayed":
+    from mcp_trio.cli.check_run import explained, quiet
+    from mcp_trio.cli.ending import Failed, run_until_signal
+    from mcp_trio.harness.fuzzing.replaying import replay_finding
+    from mcp_trio.harness.fuzzing.subject import TargetGone
+
+    with quiet(), explained(target.name):
+        try:
+            return run_until_signal(partial(replay_finding, target, replay))
+        except TargetGone as exc:
+            raise Failed(f"no connection to {target.name}: {exc}") from exc
+
+
+def _say(replay: "Replay", replayed: "Replayed", *, as_json: bool) -> None:
+    from mcp_trio.cli.checking import print_json, print_text
+    from mcp_trio.cli.untrusted import one_line
+
+    if as_json:
+        print_json(
+            {
+                "oracle": replay.oracle,
+                "level": replay.level,
+                "revision": replay.revision,
+                "stillThere": replayed.message is not None,
+                "message": replayed.message,
+            }
+        )
+    elif replayed.message is None:
+        print_text(f"{replay.oracle}: it does not happen any more.\n")
+    else:
+        print_text(f"{replay.oracle}: it still happens: {one_line(replayed.message)}\n")
