@@ -73,6 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("mcp_target"):
         config.addinivalue_line("markers", "mcp: a check of the server that --mcp-target names")
+        config.stash[RUN] = Run(config)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -91,8 +92,7 @@ class Checks(pytest.Collector):
     """All checks that fit the target: one item for each and each revision."""
 
     def collect(self) -> Iterable[pytest.Item]:
-        run = Run(self.config)
-        self.config.stash[RUN] = run
+        run = self.config.stash[RUN]
         for revision in run.find_revisions():
             for check in run.checks:
                 if revision in check.revisions and run.target.transport in check.transports:
@@ -169,11 +169,16 @@ def _described(finding: Finding) -> str:
 
 
 class Run:
-    """What is known of the target, and the outcomes so far."""
+    """What is known of the target, and the outcomes so far.
+
+    Raises:
+        UsageError: The options name no target, or no revision.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
         from mcp_trio.harness.checks import load_checks
         from mcp_trio.harness.probe import Options
+        from mcp_trio.protocol.revisions import REVISIONS
 
         self.checks: tuple[Check, ...] = load_checks("server")
         self.target = _target(config.getoption("mcp_target"))
@@ -181,7 +186,11 @@ class Run:
             deadline=config.getoption("mcp_deadline"),
             allow_writes=config.getoption("mcp_allow_writes"),
         )
-        self._asked: list[str] | None = config.getoption("mcp_revision")
+        self._asked: list[str] = config.getoption("mcp_revision") or []
+        for word in self._asked:
+            if word not in (known := (*REVISIONS, "all")):
+                text = f"--mcp-revision {word}: expected one of {', '.join(known)}"
+                raise pytest.UsageError(text)
         self._outcomes: dict[tuple[str, str], Outcome] = {}
         self._unreachable: str | None = None
 
@@ -194,13 +203,9 @@ class Run:
         from mcp_trio.harness.spoken import newest_of_each_era, revisions_of
         from mcp_trio.protocol.revisions import REVISIONS
 
-        asked = self._asked or []
-        if unknown := set(asked) - {*REVISIONS, "all"}:
-            known = ", ".join((*REVISIONS, "all"))
-            raise pytest.UsageError(f"--mcp-revision {min(unknown)}: expected one of {known}")
-        if asked and "all" not in asked:
-            return tuple(revision for revision in REVISIONS if revision in asked)
-        ask = revisions_of if asked else newest_of_each_era
+        if self._asked and "all" not in self._asked:
+            return tuple(revision for revision in REVISIONS if revision in self._asked)
+        ask = revisions_of if self._asked else newest_of_each_era
         try:
             return self._do(ask, self.target, self.options)
         except Unreachable as exc:
