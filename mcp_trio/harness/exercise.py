@@ -14,7 +14,7 @@ from typing import Any, Final
 import attrs
 import trio
 
-from mcp_trio.harness.model import NotApplicable
+from mcp_trio.harness.model import Failed, NotApplicable
 from mcp_trio.harness.probe import ServerProbe
 from mcp_trio.harness.samples import NoSample, sample
 from mcp_trio.harness.session import Answerer, Received, Session
@@ -79,18 +79,33 @@ async def exercise(
         tokens: Let calls have progress tokens that begin with this text, or count from this number.
         meta: Goes into the `_meta` of each call of a tool.
         seconds: For arguments that are called like a time.
+
+    Raises:
+        NotApplicable: A tool ended the server, as some are made to; another check tells of that.
     """
     since = len(session.received)
     for method, params in await _readings(probe):
         await session.request(method, params)
     carried: dict[int, RequestId] = {}
     posted: list[RequestId] = []
-    for number, tool in enumerate(await _tools(probe)):
-        params = {"name": tool["name"], "arguments": arguments_of(tool, seconds)}
-        own = dict(meta or {})
-        if tokens is not None:
-            own[PROGRESS_TOKEN] = carried[number] = _token(tokens, number)
-        posted.append(await session.post("tools/call", params, meta=own))
+    try:
+        for number, tool in enumerate(await _tools(probe)):
+            params = {"name": tool["name"], "arguments": arguments_of(tool, seconds)}
+            own = dict(meta or {})
+            if tokens is not None:
+                own[PROGRESS_TOKEN] = carried[number] = _token(tokens, number)
+            posted.append(await session.post("tools/call", params, meta=own))
+        given_up = await _give_up(session, posted, since)
+    except Failed as exc:
+        if session.ended is None:
+            raise
+        raise NotApplicable(f"a tool ended the server: {exc.message}") from exc
+    by_id = {posted[number]: token for number, token in carried.items()}
+    return Heard(tuple(session.received[since:]), by_id, given_up)
+
+
+async def _give_up(session: Session, posted: list[RequestId], since: int) -> frozenset[RequestId]:
+    """Wait for the answers to calls for a while, then cancel those that have none; which."""
     with trio.move_on_after(CALL_TIME):
         for id in posted:
             await session.reply(id, timeout=CALL_TIME * 2, since=since, what="tools/call")
@@ -98,8 +113,7 @@ async def exercise(
     for id in given_up:
         await session.notify("notifications/cancelled", {"requestId": id})
     await session.fence()
-    by_id = {posted[number]: token for number, token in carried.items()}
-    return Heard(tuple(session.received[since:]), by_id, given_up)
+    return given_up
 
 
 def _token(first: str | int, number: int) -> RequestId:
@@ -200,7 +214,17 @@ async def running_call(
         NotApplicable: No tool takes a while.
     """
     keep_silent(session)
-    tools = await _tools(probe)
+    try:
+        return await _running_call(session, await _tools(probe), seconds, ends_alone)
+    except Failed as exc:
+        if session.ended is None:
+            raise
+        raise NotApplicable(f"a tool ended the server: {exc.message}") from exc
+
+
+async def _running_call(
+    session: Session, tools: list[JSONObject], seconds: float, ends_alone: bool
+) -> Running:
     for tool in [tool for tool in tools if ends_alone and any(_times(tool))]:
         running = await _start(session, tool, seconds)
         if await _takes_a_while(session, [running]):

@@ -11,7 +11,7 @@ import trio
 
 from mcp_trio.harness.aftermath import FRAMED, harmless, strays, survives
 from mcp_trio.harness.checks import LEGACY, MODERN, REVISIONS, check, having
-from mcp_trio.harness.exercise import Heard, as_object, exercise
+from mcp_trio.harness.exercise import MOST_TOOLS, Heard, arguments_of, as_object, exercise
 from mcp_trio.harness.model import Failed
 from mcp_trio.harness.probe import ServerProbe, expect, require
 from mcp_trio.harness.session import Received, Reply, Session
@@ -119,6 +119,20 @@ async def each_request_is_answered(probe: ServerProbe) -> None:
     for id in posted:
         count = len(session.replies(id, since))
         expect(count == 1, f"the request with id {id} was answered {count} times")
+
+
+@check(
+    "calls-are-survived",
+    meaning="The server goes on after each call of a tool.",
+)
+async def calls_are_survived(probe: ServerProbe) -> None:
+    tools = await probe.callable_tools()
+    async with probe.open_session() as session:
+        for tool in tools[:MOST_TOOLS]:
+            params = {"name": tool.get("name"), "arguments": arguments_of(tool, 0.05)}
+            id = await session.post("tools/call", params)
+            await survives(session, f"a call of {tool.get('name')}")
+            await session.notify("notifications/cancelled", {"requestId": id})
 
 
 # Responses

@@ -405,7 +405,7 @@ async def progress_does_not_flood(probe: ServerProbe) -> None:
     "own-tokens-are-good",
     "progress-12",
     "progress-13",
-    meaning="Progress tokens of the server's requests are strings or integers, no two alike at once.",
+    meaning="Progress tokens of the server's requests are strings or integers, and differ.",
     revisions=LEGACY,
 )
 async def own_tokens_are_good(probe: ServerProbe) -> None:

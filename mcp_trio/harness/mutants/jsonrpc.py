@@ -130,6 +130,13 @@ class ForgetsSome(Fault):
         yield frame
 
 
+class DiesOfCalls(Dies):
+    """Ends when a tool is called."""
+
+    def kills(self, frame: Frame) -> bool:
+        return isinstance(frame, dict) and frame.get("method") == "tools/call"
+
+
 # Responses
 
 
@@ -371,6 +378,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     frame_mutant("odd-ids-are-served", OddIdsAreServed, ["odd-ids-get-no-result"]),
     frame_mutant("answers-twice", AnswersTwice, ["each-request-is-answered"]),
     frame_mutant("forgets-some", ForgetsSome, ["each-request-is-answered"]),
+    frame_mutant("dies-of-calls", DiesOfCalls, ["calls-are-survived"]),
     frame_mutant("without-version", WithoutVersion, ["answers-are-well-formed"]),
     frame_mutant("null-errors", NullErrors, ["answers-are-well-formed"]),
     frame_mutant("text-codes", TextCodes, ["answers-are-well-formed"]),
