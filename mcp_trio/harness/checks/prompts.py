@@ -101,7 +101,7 @@ async def judge_media(probe: ServerProbe, kind: str) -> None:
         blocks = blocks_of(called.reply.result or {})
         found = [b for b in blocks if isinstance(b, dict) and b.get("type") == kind]
         judged = judged or bool(found)
-        faults = [*wrong_media(found, kind), *wrong_resources(found)]
+        faults = list(wrong_resources(found) if kind == "resource" else wrong_media(found, kind))
         expect(not faults, f"the prompt {prompt.get('name')!r}: {'; '.join(faults)}")
     require(judged, f"no prompt has content of type {kind}")
 
