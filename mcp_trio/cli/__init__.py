@@ -1,11 +1,16 @@
 """`mcp-trio`, the command line: see `mcp_trio.cli.commands`.
 
-click and rich are used here and nowhere else in the package, and belong to its extra `cli`.
+click and rich belong to the extra `cli`, and Hypothesis, which fuzzing needs, to `harness`. They are
+used here and in `mcp_trio.harness`, and nowhere else in the package.
 """
 
 import sys
 
-NEEDED = ("click", "rich")
+NEEDED = {
+    "click": ("the command line", "cli"),
+    "rich": ("the command line", "cli"),
+    "hypothesis": ("fuzzing", "harness"),
+}
 
 
 def main() -> None:
@@ -15,7 +20,8 @@ def main() -> None:
     except ModuleNotFoundError as exc:
         if exc.name not in NEEDED:
             raise
-        text = f"mcp-trio: the command line needs {exc.name}: pip install 'mcp-trio[cli]'"
+        what, extra = NEEDED[exc.name]
+        text = f"mcp-trio: {what} needs {exc.name}: pip install 'mcp-trio[{extra}]'"
         print(text, file=sys.stderr)  # noqa: T201 (there is nothing better to print with)
         status = 2
     except KeyboardInterrupt:

@@ -11,6 +11,7 @@ import click
 
 from mcp_trio.cli.checking import check
 from mcp_trio.cli.ending import TOOL_FAILED, write_stdout
+from mcp_trio.cli.fuzzing import fuzz
 from mcp_trio.cli.server_command import TARGETS, ServerCommand, number, one_target
 from mcp_trio.cli.targets import (
     DEMO,
@@ -140,6 +141,7 @@ def cli() -> None:
     \b
     mcp-trio check                                     test the demo server on every transport
     mcp-trio check -- npx -y some-server               what is wrong with a server of others
+    mcp-trio fuzz -- npx -y some-server                and what it cannot bear
     mcp-trio inspect                                   what the demo server has
     mcp-trio call add a=1 b=2                          call one of its tools
     mcp-trio inspect --json -- npx -y some-server      the same for any server
@@ -290,3 +292,4 @@ def serve(
 
 
 cli.add_command(check)
+cli.add_command(fuzz)

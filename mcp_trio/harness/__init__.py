@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from mcp_trio.harness.checks import load_checks as load_checks
     from mcp_trio.harness.client_probe import ClientProbe as ClientProbe
     from mcp_trio.harness.client_runner import check_client as check_client
+    from mcp_trio.harness.fuzzing import Plan as Plan
+    from mcp_trio.harness.fuzzing import fuzz_server as fuzz_server
     from mcp_trio.harness.handover import ClientTarget as ClientTarget
     from mcp_trio.harness.handover import program_target as program_target
     from mcp_trio.harness.model import Check as Check
@@ -81,6 +83,7 @@ _HOMES = {
     "NotApplicable": "model",
     "Options": "probe",
     "Outcome": "model",
+    "Plan": "fuzzing",
     "Report": "model",
     "Requirement": "model",
     "ServerProbe": "probe",
@@ -92,6 +95,7 @@ _HOMES = {
     "command_target": "targets",
     "coverage": "requirements",
     "expect": "probe",
+    "fuzz_server": "fuzzing",
     "load_checks": "checks",
     "load_requirements": "requirements",
     "newest_of_each_era": "spoken",
