@@ -46,6 +46,7 @@ AREAS: Final[tuple[str, ...]] = (
     "http_legacy",
     "http_modern",
     "authorization",
+    "robustness",
     "client_base",
     "client_versions",
     "client_features",
