@@ -1,7 +1,7 @@
 """`mcp-trio`, the command line: see `mcp_trio.cli.commands`.
 
-click and rich belong to the extra `cli`, and Hypothesis, which fuzzing needs, to `harness`. They are
-used here and in `mcp_trio.harness`, and nowhere else in the package.
+click and rich belong to the extra `cli`, and Hypothesis, which fuzzing needs, to `harness`. They
+are used here and in `mcp_trio.harness`, and nowhere else in the package.
 """
 
 import sys
