@@ -54,13 +54,18 @@ class ClientProbe:
         self,
         answers: Answers | None = None,
         *,
+        revision: str | None = None,
         on_http: OnHTTP | None = None,
         stays: bool = False,
     ) -> AsyncIterator[Scene]:
-        """Start the client and play its server; see `open_scene`."""
+        """Start the client and play its server; see `open_scene`.
+
+        Args:
+            revision: Another one for the server to speak.
+        """
         async with open_scene(
             self.target,
-            self.revision,
+            revision or self.revision,
             self.exchange,
             deadline=self.options.deadline,
             answers=answers,

@@ -13,18 +13,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import httpx
 import trio
+import uritemplate
 
 from mcp_trio.client.client import Client, open_client
 from mcp_trio.client.targets import Target
 from mcp_trio.exceptions import MCPError, ProtocolError, RequestTimeout, TransportError
 from mcp_trio.harness.samples import NoSample, sample
+from mcp_trio.protocol.errors import INVALID_PARAMS
 from mcp_trio.protocol.json_schema import InvalidSchema
+from mcp_trio.protocol.revisions import supports
 from mcp_trio.protocol.types.completion import PromptReference, ResourceTemplateReference
 from mcp_trio.protocol.types.elicitation import ElicitRequestFormParams, ElicitResult
+
+T = TypeVar("T")
 
 LISTEN: Final = 0.1
 """Seconds of listening; what the server says meanwhile is what it says."""
@@ -85,26 +90,66 @@ async def play(
 
 
 async def use(client: Client) -> None:
-    """Use all that a server has, once."""
-    tools = await _survive(client.list_tools()) or []
-    for tool in tools:
+    """Use all that a server declares, once."""
+    offered = client.capabilities
+    uris: list[str] = []
+    if offered.tools is not None:
+        await _use_tools(client)
+    if offered.resources is not None:
+        uris = await _use_resources(client)
+    if offered.prompts is not None:
+        await _use_prompts(client)
+    await _survive(_listen(client, uris))
+    await _survive(client.notify_roots_changed())
+
+
+async def _use_tools(client: Client) -> None:
+    for tool in await _all(client.list_tools):
         arguments = _arguments(tool.input_schema)
         await _survive(client.call_tool(tool.name, arguments, on_progress=lambda *_: None))
-    resources = await _survive(client.list_resources()) or []
+
+
+async def _use_resources(client: Client) -> list[str]:
+    """Read all resources; returns the URI of one that changes can be heard of."""
+    resources = await _all(client.list_resources)
     for resource in resources:
         await _survive(client.read_resource(resource.uri))
-    templates = await _survive(client.list_resource_templates()) or []
-    for template in templates:
+    for template in await _all(client.list_resource_templates):
         reference = ResourceTemplateReference(template.uri_template)
-        await _survive(client.complete(reference, "name", "o"))
-    prompts = await _survive(client.list_prompts()) or []
-    for prompt in prompts:
+        for name in uritemplate.variables(template.uri_template):
+            await _complete(client, reference, name)
+    subscribes = (
+        client.capabilities.resources is not None and client.capabilities.resources.subscribe
+    )
+    return [resource.uri for resource in resources[:1]] if subscribes else []
+
+
+async def _use_prompts(client: Client) -> None:
+    for prompt in await _all(client.list_prompts):
         arguments = {argument.name: "word" for argument in prompt.arguments or ()}
         await _survive(client.get_prompt(prompt.name, arguments))
         for name in arguments:
-            await _survive(client.complete(PromptReference(prompt.name), name, "w"))
-    await _survive(_listen(client, [resource.uri for resource in resources[:1]]))
-    await _survive(client.notify_roots_changed())
+            await _complete(client, PromptReference(prompt.name), name)
+
+
+async def _complete(
+    client: Client, reference: PromptReference | ResourceTemplateReference, name: str
+) -> None:
+    declared = client.capabilities.completions is not None
+    if declared or not supports("completions_capability", client.protocol_version):
+        await _survive(client.complete(reference, name, "w"))
+
+
+async def _all(list_them: Callable[[], Awaitable[list[T]]]) -> list[T]:
+    """A whole list; from its beginning again if a cursor came to be invalid meanwhile."""
+    for _ in range(2):
+        try:
+            return await list_them()
+        except SURVIVED as error:
+            _tell(error)
+            if not (isinstance(error, MCPError) and error.code == INVALID_PARAMS):
+                break
+    return []
 
 
 def _arguments(schema: dict[str, Any]) -> dict[str, Any]:
@@ -132,8 +177,12 @@ async def _survive(doing: Awaitable[Any]) -> Any:
     try:
         return await doing
     except SURVIVED as error:
-        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        _tell(error)
         return None
+
+
+def _tell(error: Exception) -> None:
+    sys.stderr.write(f"{type(error).__name__}: {error}\n")
 
 
 def main(arguments: Sequence[str]) -> None:

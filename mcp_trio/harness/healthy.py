@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias
 
+from mcp_trio.harness.model import Failed
 from mcp_trio.harness.scripted import HOLD, Answer, Answers, Call, Refusal, Scene, Step
 from mcp_trio.protocol import meta as keys
 from mcp_trio.protocol.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND, UNSUPPORTED_VERSION
@@ -210,7 +211,10 @@ def asks(method: str, params: Callable[[str], JSONObject], capability: str) -> T
             return text(f"{capability} is not declared", isError=True)
         question = params(scene.revision)
         if not scene.is_modern:
-            await call.ask(method, question)
+            try:
+                await call.ask(method, question)
+            except Failed as exc:  # it is not what the check is about
+                return text(exc.message, isError=True)
             return text("asked")
         if "inputResponses" not in call.params:
             inputs = {"question": {"method": method, "params": question}}

@@ -38,9 +38,7 @@ def test_mutant_is_caught(mutant: ClientMutant) -> None:
     assert not [o for o in faulty if "the check itself failed" in o.message]
 
 
-def run_both(
-    mutant: ClientMutant, checks: Sequence[Check]
-) -> tuple[list[Outcome], list[Outcome]]:
+def run_both(mutant: ClientMutant, checks: Sequence[Check]) -> tuple[list[Outcome], list[Outcome]]:
     """What the checks say of the mutant, and of the same without its fault."""
 
     async def main() -> tuple[list[Outcome], list[Outcome]]:

@@ -1,5 +1,6 @@
 """Messages of clients: checks of JSON-RPC, ids, `_meta`, cancellation, progress and pings."""
 
+import itertools
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -294,7 +295,9 @@ async def client_survives_errors_of_any_code(probe: ClientProbe) -> None:
     usual_calls = [call.method for call in (await probe.recording()).requests_of(held)]
     require(usual_calls, "the client asks for nothing")
     for code in (-32000, -32004, -32011, -32019):
-        async with probe.play({held: [Refusal(code, "A code of the server's own"), usual]}) as scene:
+        async with probe.play(
+            {held: [Refusal(code, "A code of the server's own"), usual]}
+        ) as scene:
             call = await scene.call(held)
             await goes_on_or_leaves(scene, call, f"after error {code}")
 
@@ -427,7 +430,9 @@ async def client_does_not_depend_on_server_info(probe: ClientProbe) -> None:
     async with probe.play({"server/discover": anonymous}) as scene:
         await scene.over()
         missing = wanted - {call.method for call in scene.calls}
-        expect(not missing, f"with another serverInfo it does not send {', '.join(sorted(missing))}")
+        expect(
+            not missing, f"with another serverInfo it does not send {', '.join(sorted(missing))}"
+        )
 
 
 # What is fetched
@@ -539,8 +544,9 @@ async def client_pings_sparingly(probe: ClientProbe) -> None:
 async def client_ignores_strange_cancellations(probe: ClientProbe) -> None:
     async with probe.play_held() as (scene, call):
         await call.ask("ping", id="finished")
-        for params in ({"requestId": "unknown"}, {"requestId": "finished"}, {"requestId": []}, {}):
-            await call.notify("notifications/cancelled", dict(params))
+        for id in ("unknown", "finished", [], None):
+            params: JSONObject = {} if id is None else {"requestId": id}
+            await call.notify("notifications/cancelled", params)
         (await call.ask("ping")).expect_result()
         await call.answer()
         await goes_on(scene, "after cancellations that mean nothing")
@@ -579,7 +585,9 @@ async def client_cancels_only_what_it_waits_for(probe: ClientProbe) -> None:
         calls = [call for call in scene.calls if call.id == named and call.said.at <= said.at]
         expect(calls, f"a cancellation of {named!r}, which no request has as its id")
         # One that crosses with the answer is allowed, so only old answers count.
-        late = all(call.answered_at is not None and said.at - call.answered_at > 1 for call in calls)
+        late = all(
+            call.answered_at is not None and said.at - call.answered_at > 1 for call in calls
+        )
         expect(not late, f"a cancellation of {named!r}, which was answered long before")
 
 
@@ -696,8 +704,8 @@ async def client_reports_progress_in_order(probe: ClientProbe) -> None:
         await call.answer()
         await scene.over()
         for said in scene.messages("notifications/progress"):
-            token = said.params.get("progressToken")
-            expect(token in ("token-1", 2), f"progress under the token {token!r} of no request")
+            own = said.params.get("progressToken")
+            expect(own in ("token-1", 2), f"progress under the token {own!r} of no request")
 
 
 def _judge_progress(scene: Scene, token: JSON, answered: float) -> None:
@@ -705,7 +713,7 @@ def _judge_progress(scene: Scene, token: JSON, answered: float) -> None:
     mine = [said for said in notes if said.params.get("progressToken") == token]
     values = [said.params.get("progress") for said in mine]
     numbers = [value for value in values if isinstance(value, int | float)]
-    grows = all(one < two for one, two in zip(numbers, numbers[1:], strict=False))
+    grows = all(one < two for one, two in itertools.pairwise(numbers))
     expect(grows, f"progress does not grow: {values}", "progress-14")
     expect(len(mine) < 100, f"{len(mine)} notifications of progress", "progress-16")
     late = [said for said in mine if said.at > answered]

@@ -48,7 +48,7 @@ def notes(change: Change) -> Change:
 
 
 def with_meta(message: JSONObject, **meta: Any) -> JSONObject:
-    """A message with more in its `_meta`; None takes a key away. Dots and slashes stand in names."""
+    """A message with more in its `_meta`; None takes a key away."""
     params = dict(message.get("params") or {})
     merged = {**params.get(keys.META, {}), **meta}
     params[keys.META] = {key: value for key, value in merged.items() if value is not None}
@@ -298,9 +298,7 @@ MUTANTS: Final[tuple[ClientMutant, ...]] = (
         Changing("Says that it speaks JSON-RPC 1.0.", says=lambda m: {**m, "jsonrpc": "1.0"}),
         ["client-sends-valid-messages"],
     ),
-    client_mutant(
-        "client-with-null-ids", NullIds, ["client-request-ids-are-strings-or-integers"]
-    ),
+    client_mutant("client-with-null-ids", NullIds, ["client-request-ids-are-strings-or-integers"]),
     client_mutant(
         "client-with-fractional-ids", FractionalIds, ["client-request-ids-are-strings-or-integers"]
     ),
@@ -432,7 +430,13 @@ MUTANTS: Final[tuple[ClientMutant, ...]] = (
         Changing(
             "Sends many pings.",
             says=requests(
-                lambda m: [m, *({"jsonrpc": "2.0", "id": f"{m['id']}-{n}", "method": "ping"} for n in range(9))]
+                lambda m: [
+                    m,
+                    *(
+                        {"jsonrpc": "2.0", "id": f"{m['id']}-{n}", "method": "ping"}
+                        for n in range(9)
+                    ),
+                ]
             ),
         ),
         ["client-pings-sparingly"],
@@ -467,9 +471,11 @@ MUTANTS: Final[tuple[ClientMutant, ...]] = (
         Changing(
             "Uses lists as progress tokens.",
             says=requests(
-                lambda m: with_meta(m, progressToken=[1])
-                if "progressToken" in m.get("params", {}).get("_meta", {})
-                else m
+                lambda m: (
+                    with_meta(m, progressToken=[1])
+                    if "progressToken" in m.get("params", {}).get("_meta", {})
+                    else m
+                )
             ),
         ),
         ["client-progress-tokens-are-unique"],
