@@ -116,7 +116,7 @@ class WildServer:
                     "notifications/cancelled",
                 ]
             )
-            params = {
+            params: dict[str, Any] = {
                 "notifications": {"toolsListChanged": True},
                 "requestId": request.id,
                 "_meta": {keys.SUBSCRIPTION_ID: request.id},

@@ -11,6 +11,7 @@ import base64
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 import trio
@@ -28,7 +29,7 @@ FILES = 40
 """The most files of one corpus."""
 
 
-TOOLS = {
+TOOLS: dict[str, dict[str, Any]] = {
     "add": {"a": 1, "b": 2},
     "echo": {"text": "\u2028"},
     "summarize": {"numbers": [1, 2]},
@@ -64,7 +65,9 @@ def conversation(mode: str) -> Recording:
         recording = Recording(near)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(server.serve_frames, far)
-            async with open_client(recording, mode=mode, on_elicit=lambda _: {"name": "A"}) as client:
+            async with open_client(
+                recording, mode=mode, on_elicit=lambda _: {"name": "A"}
+            ) as client:
                 await client.list_tools()
                 for name, arguments in TOOLS.items():
                     await client.call_tool(name, arguments)
@@ -101,15 +104,14 @@ def sse() -> Iterator[bytes]:
         yield encode_comment("hi") * (number % 3) + event
         yield event.replace(b"\n", (b"\r", b"\r\n", b"\n")[number % 3])
     yield encode_event(b"", id="0", retry=1500) + encode_event(b"a\n\nb", event="endpoint")
-    yield b"\xef\xbb\xbfdata\ndata:  x\nid\nid: a\0b\nevent:\nretry: -1\nretry: 007\n\n: c\n\ndata: cut"
+    yield b"\xef\xbb\xbfdata\ndata:  x\nid\nid: a\0b\nevent:\nretry: -1\n\nretry: 007\n: c\n\ndata: cut"
 
 
 def headers() -> Iterator[bytes]:
     for text in ("add", "", " edge ", "h\u00e9", "\u2028", "a\r\nb", "=?base64?YQ==?=", "x" * 200):
         yield text.encode()
         yield b"=?base64?" + base64.b64encode(text.encode()) + b"?="
-    for value in (b"=?base64??=", b"=?base64?YR==?=", b"=?base64?Y Q==?=", b"\t a", b"42.0", b"-007"):
-        yield value
+    yield from (b"=?base64??=", b"=?base64?YR==?=", b"=?base64?Y Q==?=", b"\t a", b"42.0", b"-007")
 
 
 def schema() -> Iterator[bytes]:
@@ -122,7 +124,10 @@ def schema() -> Iterator[bytes]:
         ({"anyOf": [{"$ref": "#"}, {"items": {"$ref": "#"}}]}, [[]]),
         ({"$anchor": "x", "not": {"$dynamicRef": "#x"}}, 1),
         ({"$schema": "http://json-schema.org/draft-07/schema#", "items": [{}, True]}, [1]),
-        ({"patternProperties": {"^a": {"minLength": 2}}, "additionalProperties": False}, {"ab": ""}),
+        (
+            {"patternProperties": {"^a": {"minLength": 2}}, "additionalProperties": False},
+            {"ab": ""},
+        ),
         ({"if": {"const": 1}, "then": False, "else": {"enum": [2]}}, 2),
         ({"unevaluatedProperties": {"$ref": "#"}, "dependentSchemas": {"a": {}}}, {"a": {}}),
         ({"$ref": "https://example.org/x"}, 0),

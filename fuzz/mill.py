@@ -26,7 +26,11 @@ MODERN_META: JSONObject = {
         "sampling": {"tools": {}},
     },
 }
-LEGACY_CAPABILITIES: JSONObject = {"elicitation": {}, "roots": {"listChanged": True}, "sampling": {}}
+LEGACY_CAPABILITIES: JSONObject = {
+    "elicitation": {},
+    "roots": {"listChanged": True},
+    "sampling": {},
+}
 
 ASKED: tuple[tuple[str, JSONObject], ...] = (
     ("ping", {}),
@@ -141,7 +145,10 @@ QUESTIONS: tuple[tuple[str, JSONObject], ...] = (
             },
         },
     ),
-    ("elicitation/create", {"mode": "url", "message": "Go", "url": "https://example.org/", "elicitationId": "1"}),
+    (
+        "elicitation/create",
+        {"mode": "url", "message": "Go", "url": "https://example.org/", "elicitationId": "1"},
+    ),
 )
 """What a server asks."""
 
@@ -216,7 +223,15 @@ RESULTS: dict[str, tuple[JSONObject, ...]] = {
             },
         },
         {"resultType": "input_required", "requestState": "s"},
-        {"task": {"taskId": "1", "status": "working", "createdAt": "", "lastUpdatedAt": "", "ttl": None}},
+        {
+            "task": {
+                "taskId": "1",
+                "status": "working",
+                "createdAt": "",
+                "lastUpdatedAt": "",
+                "ttl": None,
+            }
+        },
     ),
     "resources/list": ({"resources": [{"uri": "demo://about", "name": "about"}], **_HINT},),
     "resources/templates/list": (
@@ -228,10 +243,16 @@ RESULTS: dict[str, tuple[JSONObject, ...]] = {
     ),
     "resources/subscribe": ({},),
     "resources/unsubscribe": ({},),
-    "prompts/list": ({"prompts": [{"name": "explain", "arguments": [{"name": "topic"}]}], **_HINT},),
+    "prompts/list": (
+        {"prompts": [{"name": "explain", "arguments": [{"name": "topic"}]}], **_HINT},
+    ),
     "prompts/get": (
         {"messages": [{"role": "user", "content": {"type": "text", "text": "?"}}]},
-        {"messages": [{"role": "assistant", "content": {"type": "audio", "data": "", "mimeType": ""}}]},
+        {
+            "messages": [
+                {"role": "assistant", "content": {"type": "audio", "data": "", "mimeType": ""}}
+            ]
+        },
     ),
     "completion/complete": ({"completion": {"values": ["a"], "total": 1, "hasMore": False}},),
     "subscriptions/listen": ({"_meta": {keys.SUBSCRIPTION_ID: 1}}, {}),
@@ -266,7 +287,11 @@ NOISE = (
     b"NaN",
     b'{"jsonrpc":"2.0","id":',
     b"[" * 600 + b"]" * 600,
-    b'{"jsonrpc":"2.0","id":7,"method":"ping","params":' + b'{"a":' * 600 + b"1" + b"}" * 600 + b"}",
+    b'{"jsonrpc":"2.0","id":7,"method":"ping","params":'
+    + b'{"a":' * 600
+    + b"1"
+    + b"}" * 600
+    + b"}",
 )
 
 
@@ -290,6 +315,11 @@ class Mill:
         self._last_id = 0
         self._recent: list[Any] = [1]
         self._last_frame = b'{"jsonrpc":"2.0","id":0,"method":"ping"}'
+
+    def reseed(self, seed: int) -> Mill:
+        """Make the next choices from this seed, whatever was made before."""
+        self.random.seed(seed)
+        return self
 
     # As a client
 
@@ -345,9 +375,7 @@ class Mill:
         again = {**params, "inputResponses": answers}
         if "requestState" in result:
             again["requestState"] = result["requestState"]
-        return self._disturbed(
-            {"id": self.new_id(), "method": method, "params": again}, keep=0.6
-        )
+        return self._disturbed({"id": self.new_id(), "method": method, "params": again}, keep=0.6)
 
     # As a server
 

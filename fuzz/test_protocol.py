@@ -27,11 +27,9 @@ from mcp_trio.protocol.correlation import (
 from mcp_trio.protocol.errors import MCPError, UnsupportedProtocolVersion
 from mcp_trio.protocol.fit import FitError, fit_params, fit_result
 from mcp_trio.protocol.json_schema import InvalidSchema, compile_schema
-from mcp_trio.protocol.methods import METHODS
 from mcp_trio.protocol.negotiation import (
     Legacy,
     Modern,
-    Refused as RefusedVersion,
     Retry,
     Unsupported,
     accept_initialize,
@@ -41,6 +39,9 @@ from mcp_trio.protocol.negotiation import (
     read_probe,
     read_refusal,
     read_request_meta,
+)
+from mcp_trio.protocol.negotiation import (
+    Refused as RefusedVersion,
 )
 from mcp_trio.protocol.revisions import LEGACY, MODERN, REVISIONS
 from mcp_trio.protocol.schema_bounds import TooComplex, survey
@@ -87,6 +88,7 @@ def test_any_json_is_read_or_refused(name: str, value: Any) -> None:
 
 
 # Fitting --------------------------------------------------------------------------------------
+
 
 @given(sound("result"), st.sampled_from(REVISIONS))
 def test_results_fit_every_revision(example: Example, version: str) -> None:
@@ -216,9 +218,7 @@ def test_two_peers_find_what_they_have_in_common(offers: list[str], supported: l
         found = _probe(modern[-1], offers, supported)
     if found is None and legacy:
         found = _initialize(legacy, supported)
-    if common in MODERN:
-        assert found == common
-    elif common == (legacy[-1] if legacy else None):
+    if common in MODERN or common == (legacy[-1] if legacy else None):
         assert found == common
     elif common is None:
         assert found is None

@@ -65,7 +65,9 @@ def test_a_damaged_batch_keeps_its_sound_messages(items: list[Message | Damaged]
 
 
 @given(strategies.messages().flatmap(strategies.lines_of), st.binary(max_size=3), st.data())
-def test_a_line_with_a_few_other_bytes_in_it(line: bytes, other: bytes, data: st.DataObject) -> None:
+def test_a_line_with_a_few_other_bytes_in_it(
+    line: bytes, other: bytes, data: st.DataObject
+) -> None:
     """Nearly right lines against Python's own reader."""
     at = data.draw(st.integers(0, len(line)))
     raw.jsonrpc(line[:at] + other + line[at + data.draw(st.integers(0, 3)) :])
@@ -83,14 +85,16 @@ def test_encode_writes_what_it_was_given_or_refuses(params: dict[str, object]) -
 
 
 _LINES = st.binary(max_size=12).map(lambda data: data.replace(b"\n", b"").replace(b"\r", b""))
-_FIELDS = st.sampled_from([b"data", b"event", b"id", b"retry", b"", b"Data", b"x", b"\xef\xbb\xbfid"])
+_FIELDS = st.sampled_from(
+    [b"data", b"event", b"id", b"retry", b"", b"Data", b"x", b"\xef\xbb\xbfid"]
+)
 
 
 @given(
     st.lists(
-        st.tuples(_FIELDS, st.sampled_from([b"", b":", b": ", b":  "]), _LINES | st.just(b"12")).map(
-            b"".join
-        )
+        st.tuples(
+            _FIELDS, st.sampled_from([b"", b":", b": ", b":  "]), _LINES | st.just(b"12")
+        ).map(b"".join)
         | st.sampled_from([b"", b"\n", b"\r", b"\r\n", b"\n\n"]),
         max_size=12,
     ),

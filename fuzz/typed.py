@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from fuzz.mutation import mutate_json
 from mcp_trio.protocol.convert import constants_of, is_record, wire_name
 from mcp_trio.protocol.methods import METHODS
-from mcp_trio.protocol.types.base import Record
 from mcp_trio.testing.strategies import json_text, json_values
 
 _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
@@ -34,7 +33,8 @@ def wire_values(hint: Any) -> st.SearchStrategy[Any]:
     if hint in _SCALARS:
         return _SCALARS[hint]
     if is_record(hint):
-        return st.deferred(lambda: _objects(hint))
+        cls: Any = hint
+        return st.deferred(lambda: _objects(cls))
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         return st.sampled_from(arguments)
@@ -48,7 +48,7 @@ def wire_values(hint: Any) -> st.SearchStrategy[Any]:
 
 
 @cache
-def _objects(cls: type[Record]) -> st.SearchStrategy[Any]:
+def _objects(cls: Any) -> st.SearchStrategy[Any]:
     required: dict[str, st.SearchStrategy[Any]] = {
         key: st.just(constant) for key, constant in constants_of(cls).items()
     }
@@ -97,7 +97,18 @@ def damage(value: Any, seed: int, times: int) -> Any:
 
 _NAMES = st.sampled_from(["a", "b", "$defs", "x-mcp-header", "type"])
 _REFERENCES = st.sampled_from(
-    ["#", "", "#/$defs/a", "#/$defs/b", "#/properties/a", "#/allOf/0", "#a", "#/%", "a", "#/allOf/x"]
+    [
+        "#",
+        "",
+        "#/$defs/a",
+        "#/$defs/b",
+        "#/properties/a",
+        "#/allOf/0",
+        "#a",
+        "#/%",
+        "a",
+        "#/allOf/x",
+    ]
 )
 
 

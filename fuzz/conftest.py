@@ -1,0 +1,5 @@
+"""The same settings for pytest, and so for HypoFuzz."""
+
+from fuzz.profiles import load
+
+load()
