@@ -323,7 +323,8 @@ class Peer:
         reply = BatchReply(answers) if together else None
         if reply is not None:
             self._batched += reply.size
-        for item in unbatch(batch, allowed=allowed):
+        waiting = () if allowed else frozenset(self._correlation.outgoing)
+        for item in unbatch(batch, allowed=allowed, waiting=waiting):
             self._act(self._correlation.receive(item), reply)
 
     def _act(self, event: correlation.Event, batch: BatchReply | None = None) -> None:

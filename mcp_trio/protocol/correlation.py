@@ -11,7 +11,7 @@ The two directions number their requests independently: our request 1 and the pe
 have nothing to do with each other, which is why there are two tables and not one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, TypeGuard
 
 import attrs
@@ -238,11 +238,14 @@ class Correlation:
             del self._abandoned[next(iter(self._abandoned))]
 
 
-def unbatch(batch: Batch, *, allowed: bool) -> Iterator[Received]:
+def unbatch(
+    batch: Batch, *, allowed: bool, waiting: Collection[RequestId] = ()
+) -> Iterator[Received]:
     """Take a batch apart.
 
     Batches are part of 2025-03-26 alone. Elsewhere the whole is one invalid request, but an
-    answer that hides in it still fails its call, so that nobody waits for it for ever.
+    answer that hides in it still fails its call, one of those `waiting`, so that nobody waits for
+    it for ever.
     """
     if allowed and batch.items:
         yield from batch.items
@@ -250,8 +253,10 @@ def unbatch(batch: Batch, *, allowed: bool) -> Iterator[Received]:
     text = "A batch is empty." if not batch.items else "This revision has no batches."
     yield Malformed(errors.INVALID_REQUEST, text, None, False, b"[...]")
     for item in batch.items:
-        if isinstance(item, Response | ErrorResponse) and item.id is not None:
-            yield Malformed(errors.INVALID_REQUEST, text, item.id, False, b"[...]")
+        match item:
+            case Response(id) | ErrorResponse(id) | Malformed(id=id, is_request=False):
+                if id is not None and id in waiting:
+                    yield Malformed(errors.INVALID_REQUEST, text, id, False, b"[...]")
 
 
 def is_request_id(value: Any) -> TypeGuard[RequestId]:

@@ -196,11 +196,13 @@ def test_memory_of_abandoned_requests_is_bounded() -> None:
 
 
 def test_batch_where_it_is_not_allowed_fails_the_calls_in_it() -> None:
-    """Pitfall 24: nobody waits for ever for an answer that came in an illegal batch."""
-    batch = Batch((Response(1, {}), Request(2, "x"), Notification("y")))
-    whole, answer = unbatch(batch, allowed=False)
+    """Pitfall 24: nobody waits for ever for an answer that came in an illegal batch, be it sound
+    or not; of the rest only the whole is complained about, once."""
+    unsound = Malformed(-32600, "no result", 4, False, b"")
+    batch = Batch((Response(1, {}), Request(2, "x"), Notification("y"), Response(3, {}), unsound))
+    whole, *answers = unbatch(batch, allowed=False, waiting=[1, 4])
     assert isinstance(whole, Malformed)
     assert whole.id is None
-    assert isinstance(answer, Malformed)
-    assert answer.id == 1
+    assert [answer.id for answer in answers if isinstance(answer, Malformed)] == [1, 4]
+    assert len(answers) == 2
     assert list(unbatch(batch, allowed=True)) == list(batch.items)
