@@ -230,8 +230,12 @@ class Server:
 
     def listen(self, call: Call) -> None:
         """Nothing here ever changes, so there is nothing to promise, and nothing comes."""
-        if not isinstance(call.params.get("notifications"), dict):
-            raise Refused(-32602, "notifications have to be an object")
+        wanted = call.params.get("notifications")
+        kinds = {"resourceSubscriptions": list}
+        if not isinstance(wanted, dict) or not all(
+            isinstance(value, kinds.get(name, bool)) for name, value in wanted.items()
+        ):
+            raise Refused(-32602, "notifications have to say what is wanted")
         meta = {f"{KEY}subscriptionId": call.id}
         params = {"notifications": {}, "_meta": meta}
         self.say(call, "notifications/subscriptions/acknowledged", params)

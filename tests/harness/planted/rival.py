@@ -17,6 +17,7 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,9 @@ from tests.harness.planted.plants import ROOT, Plant
 
 EVERYTHING = ("--mode", "all", "--phase", "both", "--timeout", "5", "--seed", "42")
 RUNS = (
-    ("--protocol-phase", "realistic", "--runs", "30", "--runs-per-type", "15", "--security-audit"),
+    ("--protocol-phase", "realistic", "--runs", "25", "--runs-per-type", "10", "--security-audit"),
     (
-        *("--protocol-phase", "aggressive", "--runs", "20", "--runs-per-type", "10"),
+        *("--protocol-phase", "aggressive", "--runs", "15", "--runs-per-type", "8"),
         *("--stateful", "--stateful-runs", "10", "--havoc"),
     ),
 )
@@ -64,6 +65,16 @@ class Verdict:
         if self.stopped and not healthy.stopped:
             more.append("did not come to an end")
         return more
+
+
+def united(verdicts: Sequence[Verdict]) -> Verdict:
+    """All that was said in several runs."""
+    return Verdict(
+        findings=sum((verdict.findings for verdict in verdicts), Counter()),
+        failed_checks=set().union(*(verdict.failed_checks for verdict in verdicts)),
+        seconds=sum(verdict.seconds for verdict in verdicts),
+        stopped=any(verdict.stopped for verdict in verdicts),
+    )
 
 
 def run(program: str, plant: Plant, limit: float = 60.0) -> Verdict:

@@ -1,4 +1,4 @@
-"""Keeps a hundred kilobytes for each call of a tool."""
+"""Keeps a megabyte for each call of a tool."""
 
 from tests.harness.planted.healthy import Call, Object, Server
 
@@ -9,7 +9,7 @@ class Planted(Server):
         self.kept: list[bytes] = []
 
     def tools_call(self, call: Call) -> Object | None:
-        self.kept.append(b"x" * 100_000)
+        self.kept.append(b"x" * 1_000_000)
         return super().tools_call(call)
 
 
