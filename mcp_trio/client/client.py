@@ -88,7 +88,12 @@ class Client:
     def __init__(self, options: ClientOptions) -> None:
         if not isinstance(options, ClientOptions):
             raise TypeError("a Client is opened: async with mcp_trio.open_client(...) as client")
-        answers = Answers(options.on_elicit, options.on_sample, options.on_list_roots)
+        answers = Answers(
+            options.on_elicit,
+            options.on_sample,
+            options.on_list_roots,
+            model_tools="tools" in (options.capabilities.get("sampling") or ()),
+        )
         introduction = Introduction(
             unstructure(options.client_info or _default_info()),
             {**answers.capabilities(), **options.capabilities},

@@ -56,11 +56,15 @@ class BadQuestion(ProtocolError):
 
 @attrs.frozen
 class Answers:
-    """The callbacks that answer a server's questions; None where the client has none."""
+    """The callbacks that answer a server's questions; None where the client has none.
+
+    `model_tools` says whether the client declares that its model may be given tools.
+    """
 
     on_elicit: OnElicit | None = None
     on_sample: OnSample | None = None
     on_list_roots: OnListRoots | None = None
+    model_tools: bool = False
 
     def capabilities(self) -> JSONObject:
         """What having these callbacks amounts to, as the newest revision writes it."""
@@ -99,7 +103,7 @@ class Answers:
             case "elicitation/create" if self.on_elicit is not None:
                 return await _elicit(self.on_elicit, params)
             case "sampling/createMessage" if self.on_sample is not None:
-                return await _sample(self.on_sample, params)
+                return await _sample(self.on_sample, params, tools=self.model_tools)
             case "roots/list" if self.on_list_roots is not None:
                 return await _list_roots(self.on_list_roots, params)
         raise AssertionError(f"{method} is refused as unknown, or answered")
@@ -149,8 +153,12 @@ def _may_be_answered(value: object) -> bool:
     return isinstance(value, str | int | float)
 
 
-async def _sample(callback: OnSample, params: object) -> JSONObject:
+async def _sample(callback: OnSample, params: object, *, tools: bool) -> JSONObject:
     request = _read(params, CreateMessageRequestParams, "sampling/createMessage")
+    if not tools and (request.tools is not None or request.tool_choice is not None):
+        # Whoever has not declared it must refuse (MCP 2026-07-28, CreateMessageRequestParams).
+        text = "the server gives the model tools, and this client did not declare sampling.tools"
+        raise BadQuestion(INVALID_PARAMS, text)
     answer = await _outcome(callback(request))
     if isinstance(answer, str):
         answer = CreateMessageResult(role="assistant", content=TextContent(answer), model="unknown")

@@ -121,6 +121,16 @@ async def test_answers_that_make_no_sense(answer: Any, autojump_clock: MockClock
 # Sampling and roots
 
 
+async def test_tools_for_the_model_have_to_be_declared(autojump_clock: MockClock) -> None:
+    """A server may not give tools to the model of a client that did not say it takes them."""
+    words = {"role": "user", "content": {"type": "text", "text": "Hello"}}
+    params = {"messages": [words], "maxTokens": 5, "toolChoice": {"mode": "auto"}}
+    with pytest.raises(BadQuestion, match="sampling.tools"):
+        await Answers(on_sample=lambda _: "x").answer("sampling/createMessage", params)
+    willing = Answers(on_sample=lambda _: "x", model_tools=True)
+    assert (await willing.answer("sampling/createMessage", params))["content"]["text"] == "x"
+
+
 async def test_what_on_sample_may_return(autojump_clock: MockClock) -> None:
     """A text is what the model said; a result is itself."""
     params = {
