@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -28,8 +28,9 @@ import trio
 from hypothesis import HealthCheck, Phase, Verbosity
 from hypothesis.database import ExampleDatabase
 from hypothesis.errors import Flaky, Unsatisfiable
+from hypothesis.strategies import SearchStrategy
 
-from mcp_trio.harness.fuzzing.cases import Case
+from mcp_trio.harness.fuzzing.cases import Ask, Case
 from mcp_trio.harness.fuzzing.databases import Shelf
 from mcp_trio.harness.fuzzing.files import Replay
 from mcp_trio.harness.fuzzing.guard import Guard
@@ -37,16 +38,21 @@ from mcp_trio.harness.fuzzing.inquiry import Proof, confirm, minimise, same
 from mcp_trio.harness.fuzzing.layers import LAYERS, cases_of
 from mcp_trio.harness.fuzzing.oracles import ORACLES, Accusation, judge
 from mcp_trio.harness.fuzzing.scope import Scope
+from mcp_trio.harness.fuzzing.speech import Speech
 from mcp_trio.harness.fuzzing.subject import Subject, TargetGone, open_subject
 from mcp_trio.harness.fuzzing.usage import growth
-from mcp_trio.harness.model import Finding, NotApplicable, Report
+from mcp_trio.harness.model import Failed, Finding, NotApplicable, Report
 from mcp_trio.harness.probe import Inventory, Options, SharedInventory, open_probe
 from mcp_trio.harness.requirements import load_requirements
 from mcp_trio.harness.spoken import newest_of_each_era
 from mcp_trio.harness.targets import ServerTarget
+from mcp_trio.protocol.revisions import LATEST, LATEST_LEGACY, is_modern
 
 EXAMPLES_A_TURN: Final = 40
-SECONDS_A_TURN: Final = 4.0
+LONGEST_TURN: Final = 4.0
+SHORTEST_TURN: Final = 0.5
+"""Seconds of a turn; in between, so that each layer has several in the time that there is."""
+ROUNDS: Final = 3
 MOST_ALIKE: Final = 3
 """Findings with the same oracle and cause, but shown by different steps."""
 PURSUIT: Final = 20.0
@@ -166,6 +172,8 @@ class Campaign:
         self.until = self.began + (float("inf") if plan.seconds is None else plan.seconds)
         self.scopes: dict[str, Scope] = {}
         self.turns = self._turns(revisions)
+        self.turn_seconds = _turn_seconds(plan, len(revisions))
+        self._strategies: dict[tuple[str, str], SearchStrategy[Case] | None] = {}
         self._known: dict[str, list[tuple[Accusation, frozenset[str]]]] = {}
         self._skipped = 0
         self._on_progress = on_progress
@@ -181,6 +189,13 @@ class Campaign:
                     yield _Turn(layer, revision, number, size)
             if left is not None:
                 left -= size
+
+    def strategy(self, layer: str, revision: str) -> SearchStrategy[Case] | None:
+        """The cases of a layer; building a strategy costs more than drawing from it."""
+        key = layer, revision
+        if key not in self._strategies:
+            self._strategies[key] = cases_of(layer, self.scopes[revision])
+        return self._strategies[key]
 
     # What is known
 
@@ -304,7 +319,7 @@ class _Worker:
             await trio.sleep_forever()
 
     async def _take(self, turn: _Turn) -> None:
-        strategy = cases_of(turn.layer, self._campaign.scopes[turn.revision])
+        strategy = self._campaign.strategy(turn.layer, turn.revision)
         if strategy is None:
             await trio.lowlevel.checkpoint()
             return
@@ -318,7 +333,7 @@ class _Worker:
 
 def _draw_cases(
     turn: _Turn,
-    strategy: hypothesis.strategies.SearchStrategy[Case],
+    strategy: SearchStrategy[Case],
     examiner: _Examiner,
     plan: Plan,
 ) -> None:
@@ -355,10 +370,7 @@ class _Examiner:
         self._subject = subject
         self._turn = turn
         self._pursuit: _Pursuit | None = None
-        timed = campaign.plan.seconds is not None and campaign.plan.examples is None
-        self._until = min(
-            campaign.until, trio.current_time() + (SECONDS_A_TURN if timed else float("inf"))
-        )
+        self._until = min(campaign.until, trio.current_time() + campaign.turn_seconds)
 
     async def examine(self, case: Case) -> bool:
         """Whether a case fails in a way that is new, or while one is pursued, in the same way.
@@ -446,6 +458,13 @@ class _Examiner:
             await campaign.report(proof, self._turn.revision)
 
 
+def _turn_seconds(plan: Plan, revisions: int) -> float:
+    if plan.seconds is None or plan.examples is not None:
+        return float("inf")
+    turns = len(plan.layers) * revisions * ROUNDS
+    return min(LONGEST_TURN, max(SHORTEST_TURN, plan.seconds * plan.jobs / turns))
+
+
 def _shapes(case: Case) -> frozenset[str]:
     handshake = () if case.handshake else ("no handshake",)
     return frozenset((*handshake, *(step.shape for step in case.steps)))
@@ -477,8 +496,14 @@ async def fuzz_server(
         OSError: A replay file cannot be written.
     """
     plan, options = plan or Plan(), options or Options()
-    revisions = plan.revisions or await newest_of_each_era(target, options)
-    scopes = await _scopes(target, revisions, options)
+    try:
+        revisions = plan.revisions or await newest_of_each_era(target, options)
+        scopes = await _scopes(target, revisions, options)
+    except Failed:
+        report = await _judge_first_words(target, plan, options)
+        if report is None:
+            raise
+        return report
     offered = (cases_of(layer, scope) for layer in plan.layers for scope in scopes.values())
     if all(strategy is None for strategy in offered):
         raise NotApplicable(f"there is nothing for the layers {', '.join(plan.layers)}")
@@ -486,6 +511,27 @@ async def fuzz_server(
     campaign.scopes = scopes
     await campaign.run()
     return _report(campaign, scopes)
+
+
+async def _judge_first_words(target: ServerTarget, plan: Plan, options: Options) -> Report | None:
+    """What is wrong with a server that cannot even be met; None if nobody can say."""
+    revisions = plan.revisions or (LATEST_LEGACY, LATEST)
+    campaign = Campaign(target, plan, options, revisions, None)
+    for revision in revisions:
+        opening = open_subject(target, revision, deadline=options.deadline, guard=Guard())
+        async with opening as subject:
+            played = await subject.play(_first_words(revision))
+        for accusation in judge(played.trace)[:1]:
+            proof = Proof(accusation, (played.trace.case,), exchange=played.exchange)
+            await campaign.report(proof, revision)
+    return _report(campaign, dict.fromkeys(revisions)) if campaign.findings else None
+
+
+def _first_words(revision: str) -> Case:
+    """What a client says first, as a case."""
+    method = "server/discover" if is_modern(revision) else "initialize"
+    params = None if is_modern(revision) else Speech(revision).hello
+    return Case("protocol", (Ask(1, method, params),), handshake=False)
 
 
 async def _scopes(
@@ -514,9 +560,10 @@ async def _scopes(
     }
 
 
-def _report(campaign: Campaign, scopes: dict[str, Scope]) -> Report:
+def _report(campaign: Campaign, scopes: Mapping[str, Scope | None]) -> Report:
     seconds = trio.current_time() - campaign.began
-    info = next(iter(scopes.values())).inventory.info
+    scope = next(iter(scopes.values()))
+    info = {} if scope is None else scope.inventory.info
     facts = [
         ("server", f"{info.get('name', '?')} {info.get('version', '')}".strip()),
         ("transport", campaign.target.transport),

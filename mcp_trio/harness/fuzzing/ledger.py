@@ -63,12 +63,12 @@ class Asked:
 
     Attributes:
         at: When, in Trio's time.
-        case: The number of the case that sent it.
+        serial: How many clear messages were sent before it.
         slow: Its answer may take as long as it likes, as that of a tool.
         shared: Something else was sent under its id, so that nobody can say what an answer is to.
         answers: How many have come; more than one is one too many.
         answered_at: When the first came.
-        cancelled_at: When the cancellation was sent.
+        cancelled: The same number for its cancellation, once that was sent.
         cancel_read_at: When the peer answered something that was sent after the cancellation, so
             that it has read it.
     """
@@ -77,12 +77,12 @@ class Asked:
     method: str
     params: JSONObject | None
     at: float
-    case: int
+    serial: int
     slow: bool = False
     shared: bool = False
     answers: int = 0
     answered_at: float | None = None
-    cancelled_at: float | None = None
+    cancelled: int | None = None
     cancel_read_at: float | None = None
 
     @property
@@ -92,7 +92,7 @@ class Asked:
     @property
     def due(self) -> bool:
         """Whether its answer has to come soon."""
-        return not self.answers and not self.slow and self.cancelled_at is None
+        return not self.answers and not self.slow and self.cancelled is None
 
 
 @attrs.define(eq=False)
@@ -104,6 +104,7 @@ class Came:
         verdict: What it is to the ledger: the answer to `asked`; a second one for it; a response
             that belongs to nothing ("stray") or possibly to something that was not clear; another
             "message"; or "garbage".
+        rounded: The id that was sent, where this one is the same only to who rounds numbers.
         progress: For progress: what the same token had before it, and whether its request is over.
     """
 
@@ -113,6 +114,7 @@ class Came:
     verdict: Verdict
     asked: Asked | None = None
     in_batch: bool = False
+    rounded: int | None = None
     progress: Progress | None = None
 
 
@@ -135,6 +137,7 @@ class Trace:
         sent: How many messages were sent, about.
         received: What came.
         asked: The clear requests that it sent.
+        overdue: Those of them whose answers did not come though they had to.
         notified: Whether notifications were sent.
         unclear: Whether something was sent that is not clear.
         bytes_sent: How much was sent.
@@ -162,6 +165,7 @@ class Trace:
     sent: int = 0
     received: list[Came] = attrs.field(factory=list)
     asked: list[Asked] = attrs.field(factory=list)
+    overdue: list[Asked] = attrs.field(factory=list)
     notified: bool = False
     unclear: bool = False
     bytes_sent: int = 0
@@ -192,9 +196,11 @@ class Ledger:
         self.frames = 0
         self._slow = slow
         self._answered: dict[Key, Asked] = {}
-        self._unclear: dict[Key, RequestId | None] = {}
+        self._unclear: dict[Key, list[RequestId]] = {}
         self._tokens: dict[Key, float | None] = {}
         self._unclear_tokens = False
+        self._serial = 0
+        self._unread: list[Asked] = []  # their cancellation may not have been read
 
     # What is sent
 
@@ -207,16 +213,17 @@ class Ledger:
             self._sent_unclear(frame)
             return
         self._count(1)
+        self._serial += 1
         if isinstance(message, jsonrpc.Request):
             self._asked(message, at)
         elif isinstance(message, jsonrpc.Notification):
             trace.notified = True
             if message.method == "notifications/cancelled":
-                self._cancelled((message.params or {}).get("requestId"), at)
+                self._cancelled((message.params or {}).get("requestId"))
 
     def _asked(self, request: jsonrpc.Request, at: float) -> None:
         slow = request.method in self._slow
-        asked = Asked(request.id, request.method, request.params, at, self._trace.number, slow)
+        asked = Asked(request.id, request.method, request.params, at, self._serial, slow)
         key = key_of(request.id)
         waiting = self.open.setdefault(key, [])
         waiting.append(asked)
@@ -228,16 +235,20 @@ class Ledger:
         if isinstance(meta, dict) and type(token := meta.get("progressToken")) in (str, int):
             self._tokens[key_of(token)] = None
 
-    def _cancelled(self, id: JSON, at: float) -> None:
+    def _cancelled(self, id: JSON) -> None:
         for asked in self.open.get(key_of(id), ()):
-            if asked.cancelled_at is None:
-                asked.cancelled_at = at
+            if asked.cancelled is None:
+                asked.cancelled = self._serial
+                self._unread.append(asked)
 
     def _sent_unclear(self, frame: bytes) -> None:
         self._trace.unclear = True
         found = list(ids_in(frame))
         self._count(max(1, frame.count(b'"jsonrpc"')))
-        self._unclear.update((key_of(id), id if type(id) in (str, int) else None) for id in found)
+        for id in found:
+            same = self._unclear.setdefault(key_of(id), [])
+            if type(id) in (str, int) and id not in same:
+                same.append(id)
         _forget(self._unclear)
         self._unclear_tokens |= b"oken" in frame
         self._unclear_ids(frame, found)
@@ -284,13 +295,24 @@ class Ledger:
         if isinstance(message, jsonrpc.Response | jsonrpc.ErrorResponse):
             self._answer(came, message.id)
         elif isinstance(message, jsonrpc.Malformed | jsonrpc.Noise):
-            came.verdict = "garbage"
             if isinstance(message, jsonrpc.Malformed) and message.id is not None:
                 self._answer(came, message.id)  # so that nobody waits for it
-                came.verdict = "garbage"
+            came.verdict = "unclear" if self._is_echo(raw) else "garbage"
         elif message.method == "notifications/progress":
             came.progress = self._progress(message.params or {})
         return came
+
+    def _is_echo(self, raw: bytes) -> bool:
+        """Whether it is wrong only in that it carries back an id that was none."""
+        try:
+            value = json.loads(raw)
+        except (ValueError, RecursionError):
+            return False
+        if not isinstance(value, dict) or "method" in value or type(value.get("id")) in (int, str):
+            return False
+        cured = json.dumps({**value, "id": 0}).encode()
+        is_message = isinstance(jsonrpc.decode(cured), jsonrpc.Message)
+        return is_message and key_of(value.get("id")) in self._unclear
 
     def _answer(self, came: Came, id: RequestId | None) -> None:
         key = key_of(id)
@@ -301,14 +323,26 @@ class Ledger:
             came.asked.answers += 1
             came.asked.answered_at = came.at
             self._answered[key] = came.asked
+            self._has_read(came.asked.serial, came.at)
             _forget(self._answered)
         elif key in self._unclear or (id is None and self._trace_unclear):
             came.verdict = "unclear"
+            numbers = [sent for sent in self._unclear.get(key, ()) if isinstance(sent, int)]
+            if isinstance(id, int) and numbers and id not in numbers:
+                came.rounded = numbers[0]
         elif key in self._answered:
             came.verdict, came.asked = "second", self._answered[key]
             came.asked.answers += 1
         else:
             came.verdict = "stray"
+
+    def _has_read(self, serial: int, at: float) -> None:
+        """The peer answers what was sent as number `serial`: what came before that was read."""
+        for asked in self._unread:
+            if asked.cancelled is not None and asked.cancelled < serial:
+                asked.cancel_read_at = asked.cancel_read_at or at
+        if self._unread:
+            self._unread = [asked for asked in self._unread if asked.cancel_read_at is None]
 
     @property
     def _trace_unclear(self) -> bool:
@@ -324,16 +358,9 @@ class Ledger:
 
     # Between
 
-    def cancels_were_read(self, sent_at: float, at: float) -> None:
-        """Something that was sent at `sent_at` was answered: what went before it has been read."""
-        for waiting in self.open.values():
-            for asked in waiting:
-                if asked.cancelled_at is not None and asked.cancelled_at <= sent_at:
-                    asked.cancel_read_at = asked.cancel_read_at or at
-
     def unclear_ids(self) -> list[RequestId]:
         """Ids under which something may still be running that was not clear."""
-        return [id for id in self._unclear.values() if id is not None]
+        return [id for ids in self._unclear.values() for id in ids]
 
     def forget_unclear(self) -> None:
         """Forget ids of what was not clear, except for the newest."""

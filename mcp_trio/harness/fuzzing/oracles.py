@@ -138,12 +138,10 @@ def _exception(stderr: str) -> str:
 def _within_deadline(trace: Trace) -> Iterator[Accusation]:
     if trace.fence is None or trace.unclear:
         return
-    for asked in trace.asked:
-        if asked.due:
-            known = asked.method if asked.method in METHODS else "a method that does not exist"
-            message = f"{known} (id {json.dumps(asked.id)}) got no answer while others did"
-            yield Accusation("within-deadline", f"{known} is not answered", message)
-            return
+    for asked in trace.overdue[:1]:
+        what = _method(asked)
+        message = f"{what} (id {_show(asked.id)}) got no answer while others did"
+        yield Accusation("within-deadline", f"{what} is not answered", message)
 
 
 def _ends_with_stdin(trace: Trace) -> Iterator[Accusation]:
@@ -159,9 +157,14 @@ def _ends_with_stdin(trace: Trace) -> Iterator[Accusation]:
 
 def _right_id(trace: Trace) -> Iterator[Accusation]:
     for came in trace.received:
+        id = _id_of(came)
+        if came.rounded is not None:
+            # No reader of JSON has to carry such numbers, so this is no more than a SHOULD.
+            message = f"the answer to id {_show(came.rounded)} carries {_show(id)}"
+            yield Accusation("right-id", "a large number is rounded", message, ())
+            return
         if came.verdict != "stray":
             continue
-        id = _id_of(came)
         if id is None and trace.notified:
             continue  # another oracle's business
         twin = next((a for a in trace.asked if str(a.id) == str(id)), None)
@@ -232,6 +235,8 @@ def _only_protocol(trace: Trace) -> Iterator[Accusation]:
 
 def _not_protocol(came: Came, revision: str) -> tuple[str, str] | None:
     message = came.message
+    if came.verdict == "unclear":
+        return None
     if isinstance(message, jsonrpc.Noise):
         return "no message", "this is no JSON-RPC message"
     if isinstance(message, jsonrpc.Malformed):

@@ -73,13 +73,17 @@ class Speech:
     def flood(self, step: Flood, number: int) -> bytes:
         return self.request(self.base + step.id + number, step.method, step.params)
 
-    def initialize(self, id: RequestId) -> bytes:
-        params = {
+    @property
+    def hello(self) -> JSONObject:
+        """The params of `initialize`."""
+        return {
             "protocolVersion": self.revision,
             "capabilities": capabilities_for(self.revision),
             "clientInfo": CLIENT_INFO,
         }
-        return self.request(id, "initialize", params)
+
+    def initialize(self, id: RequestId) -> bytes:
+        return self.request(id, "initialize", self.hello)
 
     def fence(self, id: RequestId) -> bytes:
         """A request that every server answers."""

@@ -294,12 +294,12 @@ class Talk:
         fence = await self._fence(trace)
         if trace.fence is None:
             return
-        self.ledger.cancels_were_read(fence.at, trio.current_time())
         await self._until(
             lambda: not any(asked.due for asked in trace.asked),
             self._deadline - (trio.current_time() - fence.at),
         )
-        open_ones = [asked for asked in trace.asked if asked.open and asked.cancelled_at is None]
+        trace.overdue = [asked for asked in trace.asked if asked.due]
+        open_ones = [asked for asked in trace.asked if asked.open and asked.cancelled is None]
         if open_ones:
             await self._until(lambda: not any(asked.open for asked in open_ones), SETTLE)
         await self._cancel_the_rest()
@@ -322,7 +322,7 @@ class Talk:
         frames = []
         for waiting in list(self.ledger.open.values()):
             for asked in waiting:
-                if asked.cancelled_at is None and asked.method != "initialize":
+                if asked.cancelled is None and asked.method != "initialize":
                     frames.append(self.speech.cancel(asked.id))
         if self.ledger.trace is not None and self.ledger.trace.unclear:
             for id in self.ledger.unclear_ids()[-MOST_CANCELLED:]:
