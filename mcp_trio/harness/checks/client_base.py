@@ -155,7 +155,7 @@ async def client_ignores_unknown_notifications(probe: ClientProbe) -> None:
     revisions=LEGACY,
 )
 async def client_answers_are_well_formed(probe: ClientProbe) -> None:
-    async with probe.play_held() as (scene, call):
+    async with probe.play_held() as (_, call):
         for id, method in (("a", "ping"), (7, "ping"), ("b", "harness/unknown"), (0, "roots/list")):
             answer = (await call.ask(method, {}, id=id)).raw
             both = "result" in answer and "error" in answer
@@ -544,8 +544,8 @@ async def client_pings_sparingly(probe: ClientProbe) -> None:
 async def client_ignores_strange_cancellations(probe: ClientProbe) -> None:
     async with probe.play_held() as (scene, call):
         await call.ask("ping", id="finished")
-        for id in ("unknown", "finished", [], None):
-            params: JSONObject = {} if id is None else {"requestId": id}
+        strange: list[JSONObject] = [{"requestId": id} for id in ("unknown", "finished", [])]
+        for params in (*strange, {}):
             await call.notify("notifications/cancelled", params)
         (await call.ask("ping")).expect_result()
         await call.answer()

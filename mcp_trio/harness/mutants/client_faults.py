@@ -231,6 +231,11 @@ class _FaultyStream(FrameStream):
         await self._stream.aclose()
 
 
+def faulty_stream(stream: FrameStream, fault: ClientFault) -> FrameStream:
+    """A stream that all frames of a client pass a fault on."""
+    return _FaultyStream(stream, fault)
+
+
 def _sorted(
     change: Callable[[Frame], Iterable[Frame | Back]], frames: Iterable[bytes]
 ) -> tuple[list[bytes], list[bytes]]:

@@ -116,10 +116,10 @@ class ListensAgain(ClientFault):
         yield frame
 
     def hears(self, frame: Frame) -> Iterable[Frame | Back]:
-        if isinstance(frame, dict) and "acknowledged" in frame.get("method", ""):
-            if not frame["params"]["notifications"]:
-                for number in range(9):
-                    yield Back({**self._listening, "id": f"again-{number}"})
+        acknowledged = isinstance(frame, dict) and "acknowledged" in frame.get("method", "")
+        if isinstance(frame, dict) and acknowledged and not frame["params"]["notifications"]:
+            for number in range(9):
+                yield Back({**self._listening, "id": f"again-{number}"})
         yield frame
 
 
