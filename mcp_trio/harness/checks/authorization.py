@@ -70,7 +70,8 @@ async def denied(probe: ServerProbe, token: str | None = None) -> AsyncIterator[
     async with probe.open_session(handshake=False) as session:
         talk = HTTPTalk(session)
         reply = await ask(probe, talk, None)
-        require(not reply.ok, "the server asks for no authorization")
+        asks = reply.status in (401, 403) or "www-authenticate" in reply.headers
+        require(asks, f"the server asks for no authorization: it answers {reply.brief()}")
         if token is not None:
             reply = await ask(probe, talk, f"Bearer {token}")
         yield Denied(talk.http, reply)

@@ -9,7 +9,7 @@ import httpx
 import trio
 
 from mcp_trio.connection import open_private_nursery
-from mcp_trio.harness.calling import tried_tools
+from mcp_trio.harness.calling import sent_questions, tried_tools
 from mcp_trio.harness.checks import REVISIONS, check
 from mcp_trio.harness.exercise import arguments_of
 from mcp_trio.harness.http_plain import LISTENING, POSTING, HTTPClient, HTTPReply, is_json
@@ -28,6 +28,8 @@ MOST_CALLS = 8
 """Tools that are called, of those that may be."""
 BRIEFLY = 0.05
 """Seconds for arguments of tools that are called like a time."""
+BRIEFLY_AT_MOST = 2.0
+"""Seconds that they may take then."""
 OTHER_ADDRESS = "127.0.0.2"
 """An address of this computer that reaches only who listens at all addresses (on Linux)."""
 
@@ -182,17 +184,42 @@ def some_requests(talk: HTTPTalk) -> list[JSONObject]:
 
 
 async def calls(probe: ServerProbe, talk: HTTPTalk) -> list[JSONObject]:
-    """Calls of tools with a token for progress, which is a reason to answer by a stream."""
+    """Calls of tools with a token for progress, which is a reason to answer by a stream.
+
+    Those come first that can be asked to take some time, as they do report progress.
+    """
     try:
-        tried = await tried_tools(probe)
+        tried = [tool.call for tool in await tried_tools(probe) if not tool.asks]
     except NotApplicable:
-        return []
-    quiet = [tool for tool in tried if not tool.asks][:MOST_CALLS]
-    made = []
-    for number, tool in enumerate(quiet):
-        call = {"name": tool.name, "arguments": arguments_of(tool.tool, BRIEFLY)}
-        made.append(talk.message("tools/call", call, meta={"progressToken": f"harness-{number}"}))
-    return made
+        tried = []
+    lengthy = await probe.once("lengthy calls", lambda: lengthy_calls(probe))
+    names = [call["name"] for call in lengthy]
+    wanted = [*lengthy, *(call for call in tried if call["name"] not in names)][:MOST_CALLS]
+    return [
+        talk.message("tools/call", call, meta={"progressToken": f"harness-{number}"})
+        for number, call in enumerate(wanted)
+    ]
+
+
+async def lengthy_calls(probe: ServerProbe) -> list[JSONObject]:
+    """Calls of tools that can be asked to take some time, asked for little; they answer in time."""
+    found: list[JSONObject] = []
+    try:
+        tools = await probe.callable_tools()
+    except NotApplicable:
+        return found
+    async with probe.open_session(capabilities={}) as session:
+        for tool in tools:
+            arguments = arguments_of(tool, BRIEFLY)
+            if arguments != arguments_of(tool, 2 * BRIEFLY):
+                call = {"name": tool.get("name"), "arguments": arguments}
+                try:
+                    await session.request("tools/call", call, timeout=BRIEFLY_AT_MOST)
+                except Failed:
+                    continue
+                if not sent_questions(session):
+                    found.append(call)
+    return found
 
 
 @check(
