@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 import trio
 
-from mcp_trio.cli.targets import DEMO, read_target
+from mcp_trio.cli.targets import DEMO
 from mcp_trio.harness import client_probe, spoken
 from mcp_trio.harness.client_runner import check_client
 from mcp_trio.harness.handover import ClientTarget, program_target
@@ -19,7 +19,6 @@ from mcp_trio.harness.runner import check_server
 from mcp_trio.harness.stages import playable
 from mcp_trio.harness.targets import ServerTarget, command_target, server_target, url_target
 from mcp_trio.protocol.revisions import REVISIONS
-from mcp_trio.transports.parameters import StdioParameters
 
 LOCALHOST: Final = "127.0.0.1"
 
@@ -111,8 +110,8 @@ async def open_demo_server(transports: Sequence[Transport]) -> AsyncIterator[lis
 
         targets: list[ServerTarget] = []
         if "stdio" in transports:
-            argv = read_target(DEMO, (), {}).argv
-            targets.append(command_target(StdioParameters(argv[0], argv[1:]), DEMO, DEMO))
+            argv = [sys.executable, "-P", "-m", "mcp_trio.demo"]
+            targets.append(command_target(argv, DEMO, DEMO))
         if {"http", "sse"} & set(transports):
             web = await port(partial(server.serve_http, sse_path="/sse"))
         if "http" in transports:

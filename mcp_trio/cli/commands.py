@@ -4,14 +4,13 @@ What a command needs to do its work is imported when it runs, so that `--help` i
 """
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcp_trio.cli.checking import check
 from mcp_trio.cli.ending import TOOL_FAILED, write_stdout
-from mcp_trio.cli.fuzzing import fuzz
 from mcp_trio.cli.server_command import TARGETS, ServerCommand, number, one_target
 from mcp_trio.cli.targets import (
     DEMO,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from mcp_trio.cli.link import Link
     from mcp_trio.server.app import Server
 
+ELSEWHERE = {"check": "mcp_trio.cli.checking", "fuzz": "mcp_trio.cli.fuzzing"}
 MODES = ("auto", "modern", "legacy", *REVISIONS)
 STATUS = """
 \b
@@ -133,7 +133,20 @@ def served(word: str | None, *, mode: str, env: Sequence[str], header: Sequence[
     return Proxy(target.to_open("inherit"), mode=mode, headers=read_headers(header, target))
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=STATUS)
+class Commands(click.Group):
+    """The commands here, and those that have a module of their own, which wait until needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *ELSEWHERE])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in ELSEWHERE:
+            return super().get_command(ctx, cmd_name)
+        found: click.Command = getattr(import_module(ELSEWHERE[cmd_name]), cmd_name)
+        return found
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=STATUS)
 @click.version_option(package_name="mcp-trio", prog_name="mcp-trio")
 def cli() -> None:
     """Talk to servers of the Model Context Protocol, test them, or be one.
@@ -289,7 +302,3 @@ def serve(
         unix=unix,
     )
     serve_at(served(target, **behind), places)
-
-
-cli.add_command(check)
-cli.add_command(fuzz)

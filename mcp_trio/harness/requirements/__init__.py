@@ -16,7 +16,8 @@ why. All others are for checks to test; which check tests which is written at th
 """
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -30,6 +31,11 @@ __all__ = ["Coverage", "coverage", "load_requirements"]
 
 def load_requirements() -> dict[str, Requirement]:
     """All requirements by their ids, area by area."""
+    return dict(_load())
+
+
+@cache
+def _load() -> Mapping[str, Requirement]:
     found: dict[str, Requirement] = {}
     folder = resources.files(__name__)
     for file in sorted(folder.iterdir(), key=lambda file: file.name):
