@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from mcp_trio.harness.calling import (
@@ -50,14 +50,11 @@ MODES: Final = having("elicitation_url")
 URL_ERROR: Final = having("url_elicitation_error")
 
 
-async def calls(
-    probe: ServerProbe, session: Session, *methods: str
-) -> AsyncIterator[tuple[Tried, Called]]:
+async def calls(probe: ServerProbe, session: Session, *methods: str) -> list[tuple[Tried, Called]]:
     """Call the tools that ask, by one of `methods` if any are named, and accept what they ask."""
     tools = await asking_tools(probe, *methods)
     with answered(session, ACCEPTING):
-        for tried in tools:
-            yield tried, await converse(session, "tools/call", tried.call)
+        return [(tried, await converse(session, "tools/call", tried.call)) for tried in tools]
 
 
 async def asked_for(probe: ServerProbe, method: str) -> list[tuple[str, JSONObject]]:
@@ -65,7 +62,7 @@ async def asked_for(probe: ServerProbe, method: str) -> list[tuple[str, JSONObje
     session = await probe.session()
     return [
         (tried.name, asked.params)
-        async for tried, called in calls(probe, session, method)
+        for tried, called in await calls(probe, session, method)
         for asked in called.asked
         if asked.method == method
     ]
@@ -84,7 +81,7 @@ async def asked_for(probe: ServerProbe, method: str) -> list[tuple[str, JSONObje
 async def input_required_says_what_is_required(probe: ServerProbe) -> None:
     from mcp_trio.protocol.types.mrtr import InputRequiredResult
 
-    async for tried, called in calls(probe, await probe.session()):
+    for tried, called in await calls(probe, await probe.session()):
         for reply in filter(asks, called.rounds):
             result = reply.result or {}
             expect(
@@ -108,7 +105,7 @@ async def input_required_says_what_is_required(probe: ServerProbe) -> None:
     revisions=MODERN,
 )
 async def keys_of_questions_are_unique(probe: ServerProbe) -> None:
-    async for tried, called in calls(probe, await probe.session()):
+    for tried, called in await calls(probe, await probe.session()):
         for reply in filter(asks, called.rounds):
             twice = doubled_keys(reply.received.raw)
             expect(not twice, f"{tried.name!r} asks twice under {', '.join(twice)}")
@@ -167,7 +164,7 @@ async def only_some_requests_may_ask(probe: ServerProbe) -> None:
 )
 async def modern_servers_send_no_requests(probe: ServerProbe) -> None:
     session = await probe.session()
-    async for tried, _ in calls(probe, session):
+    for tried, _ in await calls(probe, session):
         sent = [r.method for r in session.received if r.method and "id" in r.object]
         expect(not sent, f"{tried.name!r} made the server send {', '.join(map(str, sent))}")
 
@@ -177,14 +174,15 @@ async def modern_servers_send_no_requests(probe: ServerProbe) -> None:
 
 async def undeclared(
     probe: ServerProbe, capabilities: JSONObject
-) -> AsyncIterator[tuple[Tried, Reply, list[Asked]]]:
-    """Call the tools that ask as a client of other capabilities, and give what they ask then."""
-    tools = await asking_tools(probe)
+) -> list[tuple[Tried, Reply, list[Asked]]]:
+    """Call the tools that ask as a client of other capabilities; what they say and ask then."""
+    tools, found = await asking_tools(probe), []
     async with probe.open_session(capabilities=capabilities) as session:
         for tried in tools:
             since = len(session.received)
             reply = await session.request("tools/call", tried.call)
-            yield tried, reply, [*sent_questions(session, since), *questions(reply)]
+            found.append((tried, reply, [*sent_questions(session, since), *questions(reply)]))
+    return found
 
 
 @check(
@@ -196,7 +194,7 @@ async def undeclared(
     revisions=LEGACY,
 )
 async def questions_need_the_capability(probe: ServerProbe) -> None:
-    async for tried, _, asked in undeclared(probe, {}):
+    for tried, _, asked in await undeclared(probe, {}):
         methods = ", ".join(question.method for question in asked)
         expect(not asked, f"{tried.name!r} sends {methods} to a client without capabilities")
 
@@ -211,7 +209,7 @@ async def questions_need_the_capability(probe: ServerProbe) -> None:
     revisions=MODERN,
 )
 async def input_needs_the_capability(probe: ServerProbe) -> None:
-    async for tried, _, asked in undeclared(probe, {}):
+    for tried, _, asked in await undeclared(probe, {}):
         methods = ", ".join(question.method for question in asked)
         broken = "mrtr-13" if ELICIT in methods else "mrtr-12"
         expect(
@@ -227,7 +225,7 @@ async def input_needs_the_capability(probe: ServerProbe) -> None:
 )
 async def missing_capability_is_named(probe: ServerProbe) -> None:
     judged = False
-    async for tried, reply, asked in undeclared(probe, {}):
+    for tried, reply, asked in await undeclared(probe, {}):
         if asked or reply.error is None:
             continue
         judged = True
@@ -258,7 +256,7 @@ async def elicitations_need_the_mode(probe: ServerProbe) -> None:
         ]
         if tools_mode not in seen:
             continue
-        async for tried, _, asked in undeclared(probe, {"elicitation": offered}):
+        for tried, _, asked in await undeclared(probe, {"elicitation": offered}):
             wrong = [q for q in asked if q.method == ELICIT and mode_of(q.params) == tools_mode]
             expect(not wrong, f"{tried.name!r} asks by {tools_mode}, and the client has {offered}")
 
@@ -412,7 +410,7 @@ async def elicitations_lead_to_https(probe: ServerProbe) -> None:
 async def completed_elicitations_are_known(probe: ServerProbe) -> None:
     session = await probe.session()
     known = set()
-    async for _, called in calls(probe, session, ELICIT):
+    for _, called in await calls(probe, session, ELICIT):
         known |= {str(asked.params.get("elicitationId")) for asked in called.asked}
     await session.fence()
     completed = [
@@ -560,18 +558,17 @@ def misfilled(schema: JSON) -> Iterator[tuple[str, JSONObject]]:
 
 async def first_rounds(
     probe: ServerProbe, session: Session, *, state: bool = False
-) -> AsyncIterator[tuple[Tried, Reply, JSONObject]]:
+) -> list[tuple[Tried, Reply, JSONObject]]:
     """Tools that ask, what they ask first, and the parameters to send the call again with."""
-    judged = False
+    found = []
     with answered(session, ACCEPTING):
         for tried in await asking_tools(probe):
             reply = await session.request("tools/call", tried.call)
-            if asks(reply) and (
-                not state or isinstance((reply.result or {}).get("requestState"), str)
-            ):
-                judged = True
-                yield tried, reply, retry(session, tried.call, reply)
-    require(judged, f"no tool that may be called asks{' with a state' if state else ''}")
+            has_state = isinstance((reply.result or {}).get("requestState"), str)
+            if asks(reply) and (has_state or not state):
+                found.append((tried, reply, retry(session, tried.call, reply)))
+    require(found, f"no tool that may be called asks{' with a state' if state else ''}")
+    return found
 
 
 @check(
@@ -582,7 +579,7 @@ async def first_rounds(
 )
 async def abandoned_questions_do_no_harm(probe: ServerProbe) -> None:
     session = await probe.session()
-    async for tried, _, _ in first_rounds(probe, session):
+    for tried, _, _ in await first_rounds(probe, session):
         await session.fence()
         again = await session.request("tools/call", tried.call)
         expect(asks(again), f"{tried.name!r} was called anew, and got {again.brief()}")
@@ -596,7 +593,7 @@ async def abandoned_questions_do_no_harm(probe: ServerProbe) -> None:
 )
 async def missing_input_is_asked_for_again(probe: ServerProbe) -> None:
     session = await probe.session()
-    async for tried, reply, params in first_rounds(probe, session):
+    for tried, reply, params in await first_rounds(probe, session):
         if questions(reply):
             again = await session.request("tools/call", {**params, "inputResponses": {}})
             expect(
@@ -613,7 +610,7 @@ async def missing_input_is_asked_for_again(probe: ServerProbe) -> None:
 )
 async def unknown_input_is_ignored(probe: ServerProbe) -> None:
     session = await probe.session()
-    async for tried, _, params in first_rounds(probe, session):
+    for tried, _, params in await first_rounds(probe, session):
         extra = {**params["inputResponses"], "harness-unknown": {"action": "decline"}}
         plain = await session.request("tools/call", params)
         again = await session.request("tools/call", {**params, "inputResponses": extra})
@@ -632,7 +629,7 @@ async def unknown_input_is_ignored(probe: ServerProbe) -> None:
 )
 async def malformed_input_is_refused(probe: ServerProbe) -> None:
     session = await probe.session()
-    async for tried, _, params in first_rounds(probe, session):
+    for tried, _, params in await first_rounds(probe, session):
         whole: tuple[JSON, ...] = (7, "harness", [])
         wrong = [
             *whole,
@@ -656,7 +653,7 @@ async def malformed_input_is_refused(probe: ServerProbe) -> None:
 )
 async def tampered_state_is_refused(probe: ServerProbe) -> None:
     session = await probe.session()
-    async for tried, _, params in first_rounds(probe, session, state=True):
+    for tried, _, params in await first_rounds(probe, session, state=True):
         for words, state in tampered(params["requestState"]):
             again = await session.request("tools/call", {**params, "requestState": state})
             expect(
@@ -683,7 +680,7 @@ def tampered(state: str) -> Iterator[tuple[str, str]]:
 )
 async def state_belongs_to_its_request(probe: ServerProbe) -> None:
     session = await probe.session()
-    found = [(tried, params) async for tried, _, params in first_rounds(probe, session, state=True)]
+    found = [(tried, params) for tried, _, params in await first_rounds(probe, session, state=True)]
     require(len(found) > 1, "there are no two tools that ask with a state")
     for (one, given), (other, _) in zip(found, [*found[1:], found[0]], strict=True):
         mixed = {**given, **other.call}
@@ -723,7 +720,7 @@ async def sampling_messages_are_well_formed(probe: ServerProbe) -> None:
 )
 async def sampling_tools_need_the_capability(probe: ServerProbe) -> None:
     await asking_tools(probe, SAMPLE)
-    async for tried, _, asked in undeclared(
+    for tried, _, asked in await undeclared(
         probe, {"sampling": {}, "elicitation": {}, "roots": {}}
     ):
         for params in (question.params for question in asked if question.method == SAMPLE):
@@ -745,7 +742,7 @@ async def tool_uses_are_followed_by_their_results(probe: ServerProbe) -> None:
     session = await probe.session()
     judged = False
     with answered(session, {SAMPLE: use_a_tool}):
-        async for tried, called in calls(probe, session, SAMPLE):
+        for tried, called in await calls(probe, session, SAMPLE):
             for asked in called.asked:
                 if asked.method == SAMPLE:
                     kinds = [kinds_of(message) for message in asked.params.get("messages") or ()]
