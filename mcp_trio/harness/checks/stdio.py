@@ -6,14 +6,15 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 
 import trio
 
 from mcp_trio.harness.aftermath import harmless, survives
 from mcp_trio.harness.checks import LEGACY, MODERN, check, having
-from mcp_trio.harness.exercise import exercise, running_call
+from mcp_trio.harness.exercise import exercise, keep_silent, running_call
 from mcp_trio.harness.model import Failed, NotApplicable, Transport
 from mcp_trio.harness.probe import ServerProbe, expect
 from mcp_trio.harness.session import Received, Session, dump
@@ -34,14 +35,24 @@ START_PATIENCE: Final = 6  # deadlines that a process may take to start and to s
     transports=LINES,
 )
 async def messages_may_be_split(probe: ServerProbe) -> None:
-    session = await probe.session()
-    id = "in pieces ☃ 𝄞"
-    line = _line(session, id)
-    cuts = [1, line.index("☃".encode()) + 1, line.index("𝄞".encode()) + 2, len(line) - 1]
-    for start, end in zip([0, *cuts], [*cuts, len(line)], strict=True):
-        await _send(session, line[start:end])
-        await trio.sleep(PAUSE)
-    await session.reply(id, what="a message in five pieces")
+    async with _open_quiet_session(probe) as session:
+        id = "in pieces ☃ 𝄞"
+        line = _line(session, id)
+        cuts = [1, line.index("☃".encode()) + 1, line.index("𝄞".encode()) + 2, len(line) - 1]
+        for start, end in zip([0, *cuts], [*cuts, len(line)], strict=True):
+            await _send(session, line[start:end])
+            await trio.sleep(PAUSE)
+        await session.reply(id, what="a message in five pieces")
+
+
+@asynccontextmanager
+async def _open_quiet_session(probe: ServerProbe) -> AsyncIterator[Session]:
+    """A session in which nothing is sent unless a check says so: no answer cuts half a message."""
+    async with probe.open_session(capabilities={}) as session:
+        await survives(session, "the start")
+        keep_silent(session)
+        session.answerers["ping"] = lambda _: {}
+        yield session
 
 
 def _line(session: Session, id: str, end: bytes = b"\n") -> bytes:
@@ -64,14 +75,14 @@ async def _send(session: Session, data: bytes) -> None:
     transports=LINES,
 )
 async def messages_may_come_together(probe: ServerProbe) -> None:
-    session = await probe.session()
-    ids = [f"together {number}" for number in range(5)]
-    data = b"".join(_line(session, id) for id in ids)
-    await _send(session, data[:-20])
-    await trio.sleep(PAUSE)
-    await _send(session, data[-20:])
-    for id in ids:
-        await session.reply(id, what="one of five messages in two writes")
+    async with _open_quiet_session(probe) as session:
+        ids = [f"together {number}" for number in range(5)]
+        data = b"".join(_line(session, id) for id in ids)
+        await _send(session, data[:-20])
+        await trio.sleep(PAUSE)
+        await _send(session, data[-20:])
+        for id in ids:
+            await session.reply(id, what="one of five messages in two writes")
 
 
 @check(
