@@ -104,7 +104,8 @@ def sse() -> Iterator[bytes]:
         yield encode_comment("hi") * (number % 3) + event
         yield event.replace(b"\n", (b"\r", b"\r\n", b"\n")[number % 3])
     yield encode_event(b"", id="0", retry=1500) + encode_event(b"a\n\nb", event="endpoint")
-    yield b"\xef\xbb\xbfdata\ndata:  x\nid\nid: a\0b\nevent:\nretry: -1\n\nretry: 007\n: c\n\ndata: cut"
+    odd_fields = b"\xef\xbb\xbfdata\ndata:  x\nid\nid: a\0b\nevent:\nretry: -1\n\n"
+    yield odd_fields + b"retry: 007\n: c\n\ndata: cut"
 
 
 def headers() -> Iterator[bytes]:

@@ -92,9 +92,10 @@ class Witness:
                 self._unreadable += 1
             case Malformed(id=id, is_request=is_request) if id is not None:
                 self._unreadable += 1
-                self.questions.pop(key_of(id), None)
                 if is_request:
                     self._ask(id, None, excused=batched)
+                else:
+                    self.questions.pop(key_of(id), None)
             case Notification("notifications/cancelled", params):
                 id = (params or {}).get("requestId")
                 if is_request_id(id):

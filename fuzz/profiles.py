@@ -1,9 +1,9 @@
 """How Hypothesis runs the targets: loaded before they are, since it binds when a test is made."""
 
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, settings
 
-ROUND = 100
-"""Examples of one target in one go."""
+ROUND = 25
+"""Examples of one target in one go: small, so that a short run is short for each."""
 
 UNSUITED = [
     HealthCheck.data_too_large,
@@ -17,10 +17,5 @@ UNSUITED = [
 def load() -> None:
     settings.register_profile(
         "fuzz", deadline=None, max_examples=ROUND, suppress_health_check=UNSUITED
-    )
-    settings.register_profile(
-        "fuzz-quick",
-        settings.get_profile("fuzz"),
-        phases=[Phase.explicit, Phase.reuse, Phase.generate],
     )
     settings.load_profile("fuzz")

@@ -47,7 +47,4 @@ def test_templates_match_what_they_expand_to(text: str, values: dict[str, object
         template = UriTemplate(text)
     except ValueError:
         return
-    expanded = template.expand(values)
-    found = template.match(expanded)
-    if found is not None:
-        assert template.match(template.expand(found)) == found
+    RAW["uri"](f"{text}\n{template.expand(values)}".encode())
