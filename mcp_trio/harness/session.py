@@ -316,8 +316,6 @@ class Session:
     ) -> Reply:
         """Wait for the answer with an id; the first one since `since` frames had come."""
         patience = self.deadline if timeout is None else timeout
-        if self.wire.child is not None and not self.received:
-            patience = max(patience, START_TIME)  # a modern session has no handshake to wait for
         name = f"{what or 'the request'} (id {json.dumps(id)})"
 
         def answers() -> list[Received]:
@@ -375,6 +373,8 @@ class Session:
     async def _wait(
         self, found: Callable[[], list[Received]], patience: float, failure: str
     ) -> list[Received]:
+        if self.wire.child is not None and not self.received:
+            patience = max(patience, START_TIME)  # a modern session has no handshake to wait for
         with trio.move_on_after(patience):
             while not (these := found()):
                 if self.ended is not None:
