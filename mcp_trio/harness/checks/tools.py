@@ -226,7 +226,7 @@ async def invalid_calls(
 ) -> AsyncIterator[tuple[Tried, Outside, Reply]]:
     """Call tools with arguments that their schemas refuse; some of each, and what came of it."""
     found = list(_invalid_arguments(await tried_tools(probe), kinds))
-    require(found, "no tool that may be called has a schema that refuses anything")
+    require(found, "no tool that may be called has a schema that refuses such arguments")
     for tried, wrong in found[:MOST_INVALID]:
         reply = await session.request("tools/call", {**tried.call, "arguments": wrong.value})
         yield tried, wrong, reply

@@ -114,7 +114,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         [
             "only-what-was-asked-for-is-sent",
             "subscriptions-are-kept-apart",
-            "unsubscribed-resources-are-not-told-of",
         ],
     ),
     frame_mutant(
