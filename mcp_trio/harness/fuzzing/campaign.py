@@ -34,7 +34,7 @@ from mcp_trio.harness.fuzzing.cases import Ask, Case
 from mcp_trio.harness.fuzzing.databases import Shelf
 from mcp_trio.harness.fuzzing.files import Replay
 from mcp_trio.harness.fuzzing.guard import Guard
-from mcp_trio.harness.fuzzing.inquiry import Proof, confirm, minimise, same
+from mcp_trio.harness.fuzzing.inquiry import Proof, confirm, minimise, same, try_again
 from mcp_trio.harness.fuzzing.layers import LAYERS, cases_of
 from mcp_trio.harness.fuzzing.oracles import ORACLES, Accusation, judge
 from mcp_trio.harness.fuzzing.scope import Scope
@@ -54,12 +54,14 @@ SHORTEST_TURN: Final = 0.5
 """Seconds of a turn; in between, so that each layer has several in the time that there is."""
 ROUNDS: Final = 3
 MOST_ALIKE: Final = 3
-"""Findings with the same oracle and cause, but shown by different steps."""
+"""Findings with the same vague cause, but shown by different steps."""
 PURSUIT: Final = 20.0
 """Seconds for making one finding smaller, at most."""
-SAMPLE_EVERY: Final = 0.5
+SAMPLE_EVERY: Final = 0.25
 """Seconds between two looks at what a process uses."""
 RECENT: Final = 20
+"""Cases that are reported when a server is gone for good."""
+SUSPECTS: Final = 40
 """Cases that are repeated to see which of them makes use grow."""
 LETHAL: Final = ("no-crash", "still-answers")
 TRIED_ANYWAY: Final = 10
@@ -203,7 +205,8 @@ class Campaign:
         """Whether an accusation is no news: the case holds what is known to show it."""
         alike = [steps for known, steps in self._known.get(revision, ()) if same(known, accusation)]
         shapes = _shapes(case)
-        return len(alike) >= MOST_ALIKE or any(steps <= shapes for steps in alike)
+        most = MOST_ALIKE if accusation.vague else 1
+        return len(alike) >= most or any(steps <= shapes for steps in alike)
 
     def avoids(self, case: Case, revision: str) -> bool:
         """Whether a case is better left alone, since it would only kill the peer once more."""
@@ -436,10 +439,11 @@ class _Examiner:
         if not subject.sample(SAMPLE_EVERY):
             return
         for accusation in growth(subject.usage):
-            recent = list(subject.history)[-RECENT:]
-            if campaign.knows(accusation, recent[-1], self._turn.revision):
+            history = list(subject.history)
+            suspects = history[:: -(-len(history) // SUSPECTS)]
+            if campaign.knows(accusation, suspects[-1], self._turn.revision):
                 continue
-            proof = await confirm(subject, accusation, recent[-1], recent[:-1])
+            proof = await try_again(subject, accusation, suspects)
             if proof is None:
                 campaign.unconfirmed[f"{accusation.oracle}: {accusation.message}"] += 1
             else:

@@ -270,7 +270,7 @@ def step_from_json(value: JSONObject) -> Step:
         raise ValueError(f"{str(value)[:200]} is no step: {exc}") from exc
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Case:
     """Steps, and what they are played on.
 
@@ -286,6 +286,9 @@ class Case:
     steps: tuple[Step, ...]
     handshake: bool = True
     answers: Answers = "well"
+
+    def __repr__(self) -> str:
+        return f"<Case of {len(self.steps)} steps: {self.shape[:200]}>"
 
     @property
     def ends_connection(self) -> bool:

@@ -24,7 +24,7 @@ TRIES: Final = 2
 """How often a case is played again before it counts as one that does not fail alone."""
 SHORT_DEADLINE: Final = 1.0
 """Seconds to wait for an answer while a case is made smaller that makes a peer hang."""
-ROUNDS: Final = 16
+ROUNDS: Final = 12
 """How often the same cases are repeated to see whether use grows."""
 GROWING: Final = ("bounded-memory", "bounded-descriptors")
 

@@ -69,6 +69,7 @@ class Asked:
         answers: How many have come; more than one is one too many.
         answered_at: When the first came.
         cancelled: The same number for its cancellation, once that was sent.
+        cancelled_at: And when that was.
         cancel_read_at: When the peer answered something that was sent after the cancellation, so
             that it has read it.
     """
@@ -83,6 +84,7 @@ class Asked:
     answers: int = 0
     answered_at: float | None = None
     cancelled: int | None = None
+    cancelled_at: float | None = None
     cancel_read_at: float | None = None
 
     @property
@@ -219,7 +221,7 @@ class Ledger:
         elif isinstance(message, jsonrpc.Notification):
             trace.notified = True
             if message.method == "notifications/cancelled":
-                self._cancelled((message.params or {}).get("requestId"))
+                self._cancelled((message.params or {}).get("requestId"), at)
 
     def _asked(self, request: jsonrpc.Request, at: float) -> None:
         slow = request.method in self._slow
@@ -235,10 +237,10 @@ class Ledger:
         if isinstance(meta, dict) and type(token := meta.get("progressToken")) in (str, int):
             self._tokens[key_of(token)] = None
 
-    def _cancelled(self, id: JSON) -> None:
+    def _cancelled(self, id: JSON, at: float) -> None:
         for asked in self.open.get(key_of(id), ()):
             if asked.cancelled is None:
-                asked.cancelled = self._serial
+                asked.cancelled, asked.cancelled_at = self._serial, at
                 self._unread.append(asked)
 
     def _sent_unclear(self, frame: bytes) -> None:

@@ -48,12 +48,14 @@ class Accusation:
             same oracle and cause are one.
         message: What was seen, in one line.
         requirements: Those that are broken, if not all of the oracle's.
+        vague: The cause says so little that faults of several causes may share it.
     """
 
     oracle: str
     cause: str
     message: str
     requirements: tuple[str, ...] | None = None
+    vague: bool = False
 
 
 Judge = Callable[[Trace], Iterator[Accusation]]
@@ -103,11 +105,11 @@ class Oracle:
 def _still_answers(trace: Trace) -> Iterator[Accusation]:
     if trace.stuck:
         message = f"the server took no more input for {trace.deadline:g} s"
-        yield Accusation("still-answers", "takes no more input", message)
+        yield Accusation("still-answers", "takes no more input", message, vague=True)
     elif trace.fenced and trace.fence is None and trace.ended is None:
         asked = "server/discover" if is_modern(trace.revision) else "ping"
         message = f"the server runs, but did not answer {asked} within {trace.deadline:g} s"
-        yield Accusation("still-answers", "does not answer any more", message)
+        yield Accusation("still-answers", "does not answer any more", message, vague=True)
 
 
 def _no_crash(trace: Trace) -> Iterator[Accusation]:
@@ -123,7 +125,8 @@ def _no_crash(trace: Trace) -> Iterator[Accusation]:
     message = f"{how}: {trace.ended}" + (f" ({words})" if words else "")
     owed = any(asked.due for asked in trace.asked) and not trace.unclear
     cause = f"{how}, {words.partition(':')[0]}" if words else how
-    yield Accusation("no-crash", cause, message, ("base-2",) if owed else ())
+    requirements = ("base-2",) if owed else ()
+    yield Accusation("no-crash", cause, message, requirements, vague=not words)
 
 
 _EXCEPTION: Final = re.compile(r"^\s*((?:[\w.]*(?:Error|Exception|Group|panicked))\b.*)$", re.M)
@@ -136,12 +139,10 @@ def _exception(stderr: str) -> str:
 
 
 def _within_deadline(trace: Trace) -> Iterator[Accusation]:
-    if trace.fence is None or trace.unclear:
-        return
     for asked in trace.overdue[:1]:
         what = _method(asked)
         message = f"{what} (id {_show(asked.id)}) got no answer while others did"
-        yield Accusation("within-deadline", f"{what} is not answered", message)
+        yield Accusation("within-deadline", f"{what} is not answered", message, vague=True)
 
 
 def _ends_with_stdin(trace: Trace) -> Iterator[Accusation]:
@@ -202,21 +203,44 @@ def _no_answer_to_a_notification(trace: Trace) -> Iterator[Accusation]:
 
 def _no_answer_after_cancel(trace: Trace) -> Iterator[Accusation]:
     # Over modern HTTP the end of the stream is the cancellation, and nothing can follow it.
+    prompted: list[tuple[float, Came]] = []
     for came in trace.received:
         asked = came.asked
-        if came.verdict != "answer" or asked is None or asked.cancel_read_at is None:
+        if came.verdict != "answer" or asked is None or asked.shared:
             continue
-        if asked.shared:
-            continue
-        late = came.at - asked.cancel_read_at
-        if late > LATE:
+        if asked.cancel_read_at is not None and came.at - asked.cancel_read_at > LATE:
             what = _method(asked)
             message = (
-                f"{what} (id {_show(asked.id)}) was answered {late:.1f} s after "
-                f"the server had read its cancellation: {_brief(came)}"
+                f"{what} (id {_show(asked.id)}) was answered {came.at - asked.cancel_read_at:.1f} "
+                f"s after the server had read its cancellation: {_brief(came)}"
             )
             yield Accusation("no-answer-after-cancel", what, message)
             return
+        if (waited := _prompted(came, asked)) is not None:
+            prompted.append((waited, came))
+    yield from _answers_cancellations(prompted)
+
+
+def _prompted(came: Came, asked: Asked) -> float | None:
+    """How long a request had waited that got an error as soon as it was cancelled, and not before.
+
+    It may have failed just then by itself; so one is not enough.
+    """
+    if asked.cancelled_at is None or not isinstance(came.message, jsonrpc.ErrorResponse):
+        return None
+    waited = asked.cancelled_at - asked.at
+    return waited if waited >= LATE and 0 <= came.at - asked.cancelled_at <= LATE / 2 else None
+
+
+def _answers_cancellations(prompted: list[tuple[float, Came]]) -> Iterator[Accusation]:
+    times = [waited for waited, _ in prompted]
+    if len(times) > 1 and max(times) > 1.3 * min(times):
+        shown = " and ".join(f"{waited:.2f}" for waited in times[:3])
+        message = (
+            f"requests that were cancelled after {shown} s were answered at once, each: "
+            f"{_brief(prompted[0][1])}"
+        )
+        yield Accusation("no-answer-after-cancel", "cancellations are answered", message)
 
 
 # Is it valid? -----------------------------------------------------------------------------------
@@ -447,6 +471,18 @@ ORACLES: Final[dict[str, Oracle]] = {
             _no_crash,
         ),
         Oracle(
+            "only-protocol-on-stdout",
+            "What a server writes are messages of its revision, and nothing else.",
+            ("stdio-3", "base-2"),
+            _only_protocol,
+        ),
+        Oracle(
+            "right-id",
+            "An answer carries the id of a request that waits for one, in the same type.",
+            ("base-6", "base-12"),
+            _right_id,
+        ),
+        Oracle(
             "still-answers",
             "After whatever came before, a server answers a ping, or server/discover.",
             ("ping-1", "discover-1"),
@@ -463,18 +499,6 @@ ORACLES: Final[dict[str, Oracle]] = {
             "A process exits once its standard input has ended, or when it is told to.",
             ("stdio-12",),
             _ends_with_stdin,
-        ),
-        Oracle(
-            "only-protocol-on-stdout",
-            "What a server writes are messages of its revision, and nothing else.",
-            ("stdio-3", "base-2"),
-            _only_protocol,
-        ),
-        Oracle(
-            "right-id",
-            "An answer carries the id of a request that waits for one, in the same type.",
-            ("base-6", "base-12"),
-            _right_id,
         ),
         Oracle(
             "no-second-answer",

@@ -161,6 +161,8 @@ class Subject:
         return self._kept.talk
 
     async def _open(self, handshake: bool, deadline: float) -> Link:
+        # The nursery may be closed already when a cancellation gets here.
+        await trio.lowlevel.checkpoint_if_cancelled()
         link: Link
         for attempt in range(1, ATTEMPTS + 1):
             try:

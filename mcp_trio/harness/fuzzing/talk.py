@@ -91,8 +91,7 @@ class Talk:
         self._http = http
         self._lock = trio.Lock()
         self._arrival = trio.lowlevel.ParkingLot()
-        self._gate = trio.Event()
-        self._gate.set()
+        self._stalled_until = trio.current_time()
         self._fences = 0
         self._in_line = False  # the last byte that was sent is not the end of a line
         self._how: cases.Answers = "well"
@@ -151,6 +150,8 @@ class Talk:
                 continue
             for frame, clear in made:
                 if self._guard.allows(frame):
+                    clear &= not self._in_line
+                    self._in_line = False
                     self.ledger.sent(frame, trio.current_time(), clear=clear)
                     frames.append(frame)
                 if len(frames) >= AT_ONCE:
@@ -193,8 +194,7 @@ class Talk:
             case cases.Pause():
                 await trio.sleep(step.seconds)
             case cases.Stall():
-                self._gate = trio.Event()
-                self._nursery.start_soon(self._reopen, self._gate, step.seconds)
+                self._stalled_until = trio.current_time() + step.seconds
             case cases.EndInput():
                 async with self._lock:
                     await self.wire.end_input()
@@ -213,13 +213,13 @@ class Talk:
 
     async def _send_raw(self, step: cases.Raw) -> None:
         data = b"".join(step.chunks)
+        if not self._guard.allows_bytes(data):
+            return
         if not self.wire.has_bytes:
             self.wire.note("these bytes go as one frame")
             frame = self._sendable(data)
             self.ledger.sent(frame, trio.current_time(), clear=False)
             await self._send([frame])
-            return
-        if not self._guard.allows_bytes(data):
             return
         now = trio.current_time()
         if step.clear:
@@ -278,16 +278,12 @@ class Talk:
             self.wire.note(f"the peer took no input for {self._deadline:g} s")
             raise WireEnded("the peer takes no more input")
 
-    async def _reopen(self, gate: trio.Event, seconds: float) -> None:
-        await trio.sleep(seconds)
-        gate.set()
-
     # After the steps
 
     async def _settle(self, trace: Trace) -> None:
         """Wait for what has to come, and cancel the rest."""
         self._go_on()
-        await self._gate.wait()
+        await trio.sleep_until(self._stalled_until)
         if self._in_line:
             self._in_line = False
             await self.wire.send_bytes(b"\n")
@@ -362,7 +358,7 @@ class Talk:
     async def _watch_end(self, trace: Trace) -> None:
         """See how the process ends now that its input has, or that it was told to."""
         self._go_on()
-        self._gate.set()
+        self._stalled_until = trio.current_time()
         child = self.wire.child
         if child is None or any(isinstance(step, cases.Cut) for step in trace.case.steps):
             return
@@ -385,16 +381,16 @@ class Talk:
 
     # Tasks
 
-    async def run(self, nursery: trio.Nursery) -> None:
-        self._nursery = nursery
+    def start(self, nursery: trio.Nursery) -> None:
+        """Start the tasks that read and answer."""
         nursery.start_soon(self._read)
         nursery.start_soon(self._answer)
 
     async def _read(self) -> None:
         try:
             while True:
-                if not self._gate.is_set():
-                    await self._gate.wait()
+                if self._stalled_until > trio.current_time():
+                    await trio.sleep_until(self._stalled_until)
                 raw = await self.wire.receive()
                 for came in self.ledger.came(raw, trio.current_time()):
                     self._look_at(came)
@@ -496,7 +492,7 @@ async def open_talk(
     wire.revision = revision
     talk = Talk(wire, revision, deadline, guard or Guard(), http)
     async with open_private_nursery() as nursery:
-        await talk.run(nursery)
+        talk.start(nursery)
         if handshake:
             await talk.shake_hands()
         elif wire.child is not None:

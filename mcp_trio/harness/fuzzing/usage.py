@@ -1,7 +1,8 @@
 """What a process uses, and whether that grows without end.
 
-One look says nothing: interpreters keep memory, caches fill, requests are under way. So a peer is
-accused only when use grows all the time, over many looks, and by a lot.
+One look says nothing: interpreters keep memory, caches fill, requests are under way. Many looks are
+a reason to suspect. Who is suspected plays the same cases again and again in a new process, and
+use has to grow from round to round there.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ import attrs
 
 from mcp_trio.harness.fuzzing.oracles import Accusation
 
-WINDOWS: Final = 4
-"""Parts that a series of looks is cut into; use has to grow from each to the next."""
 FEWEST: Final = 12
 """Looks without which nothing is said."""
 MUCH_MEMORY: Final = 24 * 2**20
@@ -95,18 +94,13 @@ def _accusation(oracle: str, text: str, series: Sequence[Usage]) -> Accusation:
 
 
 def _grows(values: Sequence[int], least: int, share: float) -> tuple[int, int] | None:
-    """The first and the last level, if the level rose in every part of the series and by enough."""
+    """The level in the first quarter and that in the last, if it rose by enough and stayed up."""
     if len(values) < FEWEST:
         return None
-    size = len(values) // WINDOWS
-    start = len(values) - size * WINDOWS
-    levels = [int(median(values[at : at + size])) for at in range(start, len(values), size)][
-        :WINDOWS
-    ]
-    rises = [after - before for before, after in pairwise(levels)]
-    total = levels[-1] - levels[0]
-    steady = all(rise > 0 for rise in rises) and rises[-1] >= total / 8
-    return (levels[0], levels[-1]) if steady and total >= max(least, share * levels[0]) else None
+    quarter = len(values) // 4
+    before, after = int(median(values[:quarter])), int(median(values[-quarter:]))
+    stayed = after >= 0.9 * max(values)
+    return (before, after) if stayed and after - before >= max(least, share * before) else None
 
 
 def grows_again(series: Sequence[Usage], oracle: str) -> bool:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 import random
-import warnings
-from typing import Final
+from typing import Final, TypeVar
 
+import hypothesis
 from hypothesis import strategies as st
-from hypothesis.errors import NonInteractiveExampleWarning
 
 from mcp_trio.harness.fuzzing.cases import Ask, Cancel, Case, Send, Step, Tell
 from mcp_trio.harness.fuzzing.layers.json_layer import LEGAL, UNCLEAR, spelt
@@ -22,6 +21,10 @@ from mcp_trio.harness.fuzzing.scope import Scope
 from mcp_trio.harness.fuzzing.speech import Speech
 from mcp_trio.wire.jsonrpc import JSON, JSONObject
 
+T = TypeVar("T")
+
+EXAMPLES: Final = 8
+"""Requests of one method to choose from."""
 MESSAGES: Final = 100
 """Messages of a case."""
 _LARGEST: Final = 10_000
@@ -94,12 +97,31 @@ _ODDITIES: Final = [text for text in (*LEGAL.values(), *UNCLEAR.values()) if len
 
 
 def _examples(scope: Scope) -> list[Ask]:
-    found = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NonInteractiveExampleWarning)
-        for method, params in scope.questions.items():
-            examples = {json.dumps(params.example()): None for _ in range(5)}
-            found += [Ask(1, method, json.loads(text)) for text in examples]
+    """A few requests of each method, the same ones every time."""
+    found: dict[str, Ask] = {}
+    for method, params in scope.questions.items():
+        for value in _drawn(params, EXAMPLES):
+            ask = Ask(1, method, value)
+            found.setdefault(json.dumps(ask.to_json()), ask)
+    return list(found.values())
+
+
+def _drawn(values: st.SearchStrategy[T], number: int) -> list[T]:
+    found: list[T] = []
+
+    @hypothesis.seed(0)
+    @hypothesis.settings(
+        max_examples=number,
+        database=None,
+        deadline=None,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(values)
+    def take(value: T) -> None:
+        found.append(value)
+
+    take()
     return found
 
 

@@ -127,7 +127,22 @@ RULES: Final = (
 
 
 def cases(scope: Scope) -> st.SearchStrategy[Case]:
-    return _conversation(scope)
+    if "tools/call" not in scope.questions:
+        return _conversation(scope)
+    usual = _conversation(scope)
+    return st.integers(0, 5).flatmap(lambda n: usual if n else _cancellations(scope))
+
+
+@st.composite
+def _cancellations(draw: Draw, scope: Scope) -> Case:
+    """The same call several times, cancelled after one time and another: if it is answered each
+    time just then, it is no accident."""
+    params = draw(scope.questions["tools/call"])
+    steps: list[Step] = []
+    for number, seconds in enumerate(draw(st.sampled_from([(0.11, 0.2), (0.15, 0.3)])), 1):
+        call = Ask(number, "tools/call", params, token=draw(st.booleans()))
+        steps += [call, Pause(seconds), Cancel(number), Pause(0.06)]
+    return Case("sequences", tuple(steps))
 
 
 @st.composite
