@@ -30,7 +30,7 @@ class Job:
     """One target, and how it is checked.
 
     Attributes:
-        name: What it is called in the report.
+        name: What it is called.
         transport: What it is reached over.
         check: Checks it; takes what `check_server` takes behind the target.
         newest: Asks which revisions it speaks: the newest of each era.
@@ -44,6 +44,11 @@ class Job:
     newest: Callable[[Options], Awaitable[Revisions]]
     every: Callable[[Options], Awaitable[Revisions]]
     allowed: Revisions = REVISIONS
+
+    @property
+    def label(self) -> str:
+        """What tells it from other ways to the same target."""
+        return f"{self.name} over {self.transport}"
 
 
 def server_job(target: ServerTarget, name: str) -> Job:
@@ -87,7 +92,7 @@ def demo_clients(transports: Sequence[Transport]) -> list[Job]:
     """The demo client, over each of the transports."""
     argv = [sys.executable, "-m", "mcp_trio.harness.demo_client"]
     return [
-        client_job(program_target(argv, transport=transport), f"demo client over {transport}")
+        client_job(program_target(argv, transport=transport), "demo client")
         for transport in transports
     ]
 
@@ -132,7 +137,7 @@ async def open_demo_server(transports: Sequence[Transport]) -> AsyncIterator[lis
 
 
 def _demo_job(target: ServerTarget) -> Job:
-    job = server_job(target, f"{DEMO} over {target.transport}")
+    job = server_job(target, DEMO)
     job = attrs.evolve(job, allowed=_allowed(target.transport))
     if target.transport != "sse":
         return job

@@ -34,7 +34,7 @@ from mcp_trio.transports.parameters import StdioParameters
 
 FAILURES: Final = (model.Failed, OSError, TransportError, WireEnded)
 JOBS: Final = 4
-DEMO_JOBS: Final = 2  # on each transport: they share one computer, and most of them a process
+DEMO_JOBS: Final = 6  # on each transport: most of the time they wait, and there are six of these
 NAMED: Final = 3  # checks in an error message
 
 Jobs = AbstractAsyncContextManager[list[Job]]
@@ -87,13 +87,13 @@ class Order:
             at_a_time = self.jobs or (JOBS if len(jobs) == 1 else DEMO_JOBS)
 
             async def work(job: Job) -> None:
-                with explained(job.name):
-                    reports[job.name] = await self._check(job, progress, at_a_time)
+                with explained(job.name if len(jobs) == 1 else job.label):
+                    reports[job.transport] = await self._check(job, progress, at_a_time)
 
             async with trio.open_nursery() as nursery:
                 for job in jobs:
                     nursery.start_soon(work, job)
-        return [reports[job.name] for job in jobs]
+        return [reports[job.transport] for job in jobs]
 
     async def _check(self, job: Job, progress: Progress, at_a_time: int) -> Report:
         options = Options(deadline=self.deadline, allow_writes=self.allow_writes)
@@ -154,8 +154,7 @@ class Order:
         jobs = []
         for transport in self._names(CLIENT_TRANSPORTS) if self.transports else ["stdio"]:
             target = program_target(self.command, transport=cast(Transport, transport), way=way)
-            name = target.name if len(self.transports) < 2 else f"{target.name} over {transport}"
-            jobs.append(client_job(target, name))
+            jobs.append(client_job(target, target.name))
         return only(*jobs)
 
     def _only_for_targets(self) -> None:

@@ -22,6 +22,17 @@ def target_of(reports: Sequence[Report]) -> str:
     return ", ".join(dict.fromkeys(report.target for report in reports))
 
 
+def labels_of(reports: Sequence[Report]) -> list[str]:
+    """What each of several reports is called: one target may have been reached in several ways."""
+    same = len({report.target for report in reports}) < len(reports)
+    return [
+        f"{report.target} over {dict(report.facts).get('transport', '?')}"
+        if same
+        else report.target
+        for report in reports
+    ]
+
+
 @attrs.define
 class Counts:
     """How many outcomes there were of each kind."""

@@ -23,6 +23,7 @@ from mcp_trio.harness.reports.counts import (
     Counts,
     Reports,
     by_area,
+    labels_of,
     listed,
     sentences,
     summary,
@@ -117,14 +118,12 @@ def _facts(reports: Sequence[Report]) -> Iterator[str]:
         yield f'<dl class="facts">{"".join(pairs)}</dl>'
         return
     names = list(dict.fromkeys(name for report in reports for name, _ in report.facts))
-    columns = (*VERDICTS, *names)
-    yield '<h2>By target</h2>\n<div class="wide"><table><thead><tr><th scope="col">target</th>'
-    yield (
-        "".join(f'<th scope="col">{_text(name)}</th>' for name in columns) + "</tr></thead><tbody>"
-    )
-    for report in reports:
+    yield f'<h2>By target</h2>\n<div class="wide"><table><thead><tr>{_columns("target")}'
+    yield "".join(f'<th scope="col">{_text(name)}</th>' for name in names)
+    yield "</tr></thead><tbody>"
+    for label, report in zip(labels_of(reports), reports, strict=True):
         facts_of = dict(report.facts)
-        yield f'<tr><th scope="row">{_text(report.target)}</th>{_cells(summary(report))}'
+        yield f'<tr><th scope="row">{_text(label)}</th>{_cells(summary(report))}'
         yield "".join(f"<td>{_text(facts_of.get(name, ''))}</td>" for name in names) + "</tr>"
     yield "</tbody></table></div>"
 
@@ -150,13 +149,23 @@ def _areas(reports: Sequence[Report]) -> Iterator[str]:
     areas = by_area(reports)
     if not areas:
         return
-    yield '<h2>By area</h2>\n<div class="wide"><table><thead><tr><th scope="col">area</th>'
-    yield "".join(f'<th scope="col" class="n">{word}</th>' for word in VERDICTS)
+    yield f'<h2>By area</h2>\n<div class="wide"><table><thead><tr>{_columns("area")}'
     yield "</tr></thead><tbody>"
     for area, counts in areas.items():
         yield f'<tr><th scope="row">{_text(area)}</th>{_cells(counts)}</tr>'
     yield f'</tbody><tfoot><tr><th scope="row">all</th>{_cells(summary(reports))}</tr></tfoot>'
     yield "</table></div>"
+
+
+def _columns(first: str) -> str:
+    """The heads of columns with counts; the longest is short where there is no room."""
+    heads = [f'<th scope="col">{first}</th>']
+    for verdict in VERDICTS:
+        name: str = verdict
+        if " " in verdict:
+            name = f'<span class="long">{verdict}</span><span class="short">n/a</span>'
+        heads.append(f'<th scope="col" class="n">{name}</th>')
+    return "".join(heads)
 
 
 def _cells(counts: Counts) -> str:
@@ -299,7 +308,7 @@ def _all(reports: Sequence[Report]) -> Iterator[str]:
 
 
 def _table(outcomes: Iterable[Outcome]) -> Iterator[str]:
-    yield '<div class="wide"><table><thead><tr><th scope="col">check</th>'
+    yield '<div class="wide"><table class="words"><thead><tr><th scope="col">check</th>'
     yield '<th scope="col">asked in</th><th scope="col">what it means</th></tr></thead><tbody>'
     for outcome in outcomes:
         why = f'<br><span class="quiet">{_text(outcome.message)}</span>' if outcome.message else ""

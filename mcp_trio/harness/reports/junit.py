@@ -7,8 +7,15 @@ failure; a broken SHOULD only with `strict`, and else a test that passed with so
 from collections.abc import Iterable
 from xml.etree import ElementTree
 
-from mcp_trio.harness.model import Finding, Outcome, Report
-from mcp_trio.harness.reports.counts import Reports, area_of, listed, sentences, target_of
+from mcp_trio.harness.model import Finding, Outcome
+from mcp_trio.harness.reports.counts import (
+    Reports,
+    area_of,
+    labels_of,
+    listed,
+    sentences,
+    target_of,
+)
 from mcp_trio.harness.reports.text import one_line, transcript, visible
 from mcp_trio.harness.requirements import load_requirements
 
@@ -21,24 +28,24 @@ def to_junit(reports: Reports, *, strict: bool = False) -> str:
     """
     found = listed(reports)
     root = ElementTree.Element("testsuites", name=visible(target_of(found)))
-    for report in found:
+    for label, report in zip(labels_of(found), found, strict=True):
         for revision in dict.fromkeys(outcome.revision for outcome in report.outcomes):
             cases = [
                 _check(outcome, strict=strict)
                 for outcome in report.outcomes
                 if outcome.revision == revision
             ]
-            root.append(_suite(report, revision, cases))
+            root.append(_suite(label, revision, cases))
         if not report.outcomes and report.findings:
             cases = [_oracle(finding, strict=strict) for finding in report.findings]
-            root.append(_suite(report, report.kind, cases))
+            root.append(_suite(label, report.kind, cases))
     ElementTree.indent(root)
     text = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
 
 
-def _suite(report: Report, name: str, cases: Iterable[ElementTree.Element]) -> ElementTree.Element:
-    suite = ElementTree.Element("testsuite", name=visible(f"{report.target} {name}"))
+def _suite(label: str, name: str, cases: Iterable[ElementTree.Element]) -> ElementTree.Element:
+    suite = ElementTree.Element("testsuite", name=visible(f"{label} {name}"))
     suite.extend(cases)
     suite.set("tests", str(len(suite)))
     suite.set("failures", str(len(suite.findall("testcase/failure"))))

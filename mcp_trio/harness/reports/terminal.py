@@ -16,6 +16,7 @@ from mcp_trio.harness.reports.counts import (
     Reports,
     area_of,
     by_area,
+    labels_of,
     listed,
     sentences,
     summary,
@@ -56,10 +57,10 @@ def _facts(console: Console, report: Report) -> None:
 
 def _targets(reports: Sequence[Report]) -> Table:
     table = _table("target", *VERDICTS, "revisions", "seconds")
-    for report in reports:
+    for label, report in zip(labels_of(reports), reports, strict=True):
         facts = dict(report.facts)
         more = (facts.get("revisions", ""), facts.get("seconds", ""))
-        table.add_row(_safe(report.target), *_numbers(summary(report)), *map(_safe, more))
+        table.add_row(_safe(label), *_numbers(summary(report)), *map(_safe, more))
     return table
 
 
