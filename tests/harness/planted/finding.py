@@ -16,6 +16,7 @@ import trio
 from mcp_trio.harness.checks import load_checks
 from mcp_trio.harness.fuzzing import Plan, Progress, fuzz_server, read_replay
 from mcp_trio.harness.model import Failed, Outcome
+from mcp_trio.harness.probe import Options
 from mcp_trio.harness.runner import check_server
 from tests.harness.planted.plants import Plant
 
@@ -47,11 +48,14 @@ class Found:
         return name in naming
 
 
-async def by_check(plant: Plant, limit: float = 60.0, jobs: int = 4) -> Found:
-    """Run all checks until one names the fault, for `limit` seconds at most."""
+async def by_check(
+    plant: Plant, limit: float = 60.0, *, only: Sequence[str] = (), deadline: float = 5.0
+) -> Found:
+    """Run checks until one names the fault, for `limit` seconds at most: all, or `only` some."""
     found = Found()
     began = trio.current_time()
-    checks = load_checks("server")
+    checks = [check for check in load_checks("server") if not only or check.id in only]
+    options = Options(deadline=deadline)
     with trio.move_on_after(limit) as scope:
 
         def on_outcome(outcome: Outcome) -> None:
@@ -61,11 +65,15 @@ async def by_check(plant: Plant, limit: float = 60.0, jobs: int = 4) -> Found:
                     scope.cancel()
 
         try:
-            await check_server(plant.target(), checks, jobs=jobs, on_outcome=on_outcome)
+            await check_server(plant.target(), checks, options=options, on_outcome=on_outcome)
         except Failed:
             # It seems to speak no revision. Its maintainer knows which, and says so.
             await check_server(
-                plant.target(), checks, revisions=BOTH_ERAS, jobs=jobs, on_outcome=on_outcome
+                plant.target(),
+                checks,
+                revisions=BOTH_ERAS,
+                options=options,
+                on_outcome=on_outcome,
             )
     found.seconds = trio.current_time() - began
     return found

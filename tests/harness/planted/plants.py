@@ -50,25 +50,41 @@ class Plant:
 
 
 HEALTHY = Plant("healthy")
+SURVIVING_CANCELLATION = (
+    "cancelled-call-is-not-answered",
+    "cancelled-call-stops",
+    "nothing-comes-after-cancel",
+    "cancellation-hits-one-request",
+)
+CUT_IN_PIECES = ("right-id", "within-deadline", "no-answer-to-a-notification")
+"""What a server is accused of that answers the pieces of a message one by one."""
 PLANTS = (
-    Plant("hangs_after_cancel", (), ("still-answers",)),
-    Plant("answers_cancelled", (), ("no-answer-after-cancel",)),
-    Plant("leaks_memory", (), ("bounded-memory",)),
-    Plant("leaks_descriptors", (), ("bounded-descriptors",)),
+    Plant("hangs_after_cancel", SURVIVING_CANCELLATION, ("still-answers",)),
+    Plant("answers_cancelled", SURVIVING_CANCELLATION[:3], ("no-answer-after-cancel",)),
+    Plant("leaks_memory", ("repetition-costs-nothing",), ("bounded-memory",)),
+    Plant("leaks_descriptors", ("repetition-costs-nothing",), ("bounded-descriptors",)),
     Plant("strings_for_ids", ("ids-come-back",), ("right-id",)),
     Plant("rounds_big_numbers", ("big-ids-come-back",), ("right-id",)),
     Plant("dies_of_depth", ("deep-nesting-is-survived",), ("no-crash",)),
-    Plant("dies_of_bad_utf8", (), ("no-crash",)),
-    Plant("splits_at_u2028", (), ("within-deadline", "right-id")),
-    Plant("takes_a_read_for_a_line", (), ("within-deadline", "right-id")),
-    Plant("answers_twice", (), ("no-second-answer",)),
-    Plant("answers_notifications", (), ("no-answer-to-a-notification",)),
-    Plant("prints_in_a_tool", (), ("only-protocol-on-stdout",)),
-    Plant("progress_goes_back", (), ("progress-is-in-order",)),
-    Plant("progress_after_the_end", (), ("progress-is-in-order",)),
-    Plant("stays_after_the_end", (), ("ends-with-stdin",)),
-    Plant("breaks_its_schema", (), ()),
-    Plant("pages_without_end", (), ()),
-    Plant("echoes_any_version", (), ()),
-    Plant("wrong_error_code", (), ("right-error-code",)),
+    Plant("dies_of_bad_utf8", ("bad-characters-are-survived",), ("no-crash",)),
+    Plant("splits_at_u2028", ("only-newlines-end-a-message",), CUT_IN_PIECES),
+    Plant("takes_a_read_for_a_line", ("messages-may-be-split",), CUT_IN_PIECES),
+    Plant("answers_twice", ("each-request-is-answered",), ("no-second-answer",)),
+    Plant(
+        "answers_notifications",
+        ("unknown-notifications-are-ignored", "notifications-get-no-answer"),
+        ("no-answer-to-a-notification",),
+    ),
+    Plant("prints_in_a_tool", ("stdout-is-for-messages",), ("only-protocol-on-stdout",)),
+    Plant("progress_goes_back", ("progress-grows",), ("progress-is-in-order",)),
+    Plant("progress_after_the_end", ("progress-ends-with-the-call",), ("progress-is-in-order",)),
+    Plant(
+        "stays_after_the_end",
+        ("exits-when-stdin-ends", "legacy-exits-when-stdin-ends"),
+        ("ends-with-stdin",),
+    ),
+    Plant("breaks_its_schema", ("structured-content-fits-the-output-schema",)),
+    Plant("pages_without_end", ("lists-come-to-an-end",)),
+    Plant("echoes_any_version", ("unknown-version-gets-another",)),
+    Plant("wrong_error_code", ("unknown-tool-is-refused",), ("right-error-code",)),
 )
