@@ -213,9 +213,11 @@ async def running_call(
     Raises:
         NotApplicable: No tool takes a while.
     """
+    tools = await _tools(probe)
+    await session.fence()  # how long a process takes to start is not how long a call takes
     keep_silent(session)
     try:
-        return await _running_call(session, await _tools(probe), seconds, ends_alone)
+        return await _running_call(session, tools, seconds, ends_alone)
     except Failed as exc:
         if session.ended is None:
             raise

@@ -38,9 +38,24 @@ UNKNOWN_VERSIONS: Final = ("1900-01-01", "2099-12-31", "harness")
 )
 async def unknown_version_is_refused(probe: ServerProbe) -> None:
     session = await probe.session()
+    await session.fence()
     for version in UNKNOWN_VERSIONS:
         for method in ("tools/list", "server/discover"):
             reply = await session.request(method, meta={PROTOCOL_VERSION: version})
+            _judge_refusal(reply, version, probe.revision)
+
+
+@check(
+    "first-request-of-an-unknown-version-is-refused",
+    "versioning-1",
+    "base-23",
+    meaning="A connection that begins with a version that is not served gets -32022, too.",
+    revisions=MODERN,
+)
+async def first_request_of_an_unknown_version_is_refused(probe: ServerProbe) -> None:
+    for version in UNKNOWN_VERSIONS[:2]:
+        async with probe.open_session() as session:
+            reply = await session.request("tools/list", meta={PROTOCOL_VERSION: version})
             _judge_refusal(reply, version, probe.revision)
 
 
@@ -121,11 +136,12 @@ async def connections_see_the_same(probe: ServerProbe) -> None:
     transports=TWO_WAY,
 )
 async def missing_meta_is_refused(probe: ServerProbe) -> None:
-    session = await probe.session()
-    for key in (CLIENT_CAPABILITIES, PROTOCOL_VERSION):
-        for method in ("tools/list", "server/discover"):
-            reply = await session.request(method, meta={key: None})
-            reply.expect_error(INVALID_PARAMS)
+    async with probe.open_session() as session:
+        await session.fence()  # so that a server of both eras knows which one is spoken here
+        for key in (CLIENT_CAPABILITIES, PROTOCOL_VERSION):
+            for method in ("tools/list", "server/discover"):
+                reply = await session.request(method, meta={key: None})
+                reply.expect_error(INVALID_PARAMS)
 
 
 @check(
@@ -135,16 +151,17 @@ async def missing_meta_is_refused(probe: ServerProbe) -> None:
     transports=TWO_WAY,
 )
 async def malformed_meta_is_refused(probe: ServerProbe) -> None:
-    session = await probe.session()
     wrong: list[tuple[str, JSON]] = [
         (PROTOCOL_VERSION, 20260728),
         (PROTOCOL_VERSION, ["2026-07-28"]),
         (CLIENT_CAPABILITIES, "all"),
         (CLIENT_CAPABILITIES, []),
     ]
-    for key, value in wrong:
-        reply = await session.request("tools/list", meta={key: value})
-        expect("error" in reply.raw, f"with {key} = {json.dumps(value)}: {reply.brief()}")
+    async with probe.open_session() as session:
+        await session.fence()
+        for key, value in wrong:
+            reply = await session.request("tools/list", meta={key: value})
+            expect("error" in reply.raw, f"with {key} = {json.dumps(value)}: {reply.brief()}")
 
 
 @check(

@@ -33,6 +33,21 @@ class ServesAnyVersion(Fault):
         yield frame
 
 
+class TakesTheFirstForLegacy(Fault):
+    """Serves a connection by the older rules if it begins with an unknown version."""
+
+    def __init__(self) -> None:
+        self.legacy: bool | None = None
+
+    def received(self, frame: Frame) -> Frames:
+        meta = meta_of(frame)
+        if self.legacy is None:
+            self.legacy = meta.get(PROTOCOL_VERSION, "2026-07-28") != "2026-07-28"
+        if self.legacy:
+            meta[PROTOCOL_VERSION] = "2026-07-28"
+        yield frame
+
+
 class NamesNoVersions(Answers):
     """Refuses an unknown version and does not say which are known."""
 
@@ -210,6 +225,11 @@ def _mutant(id: str, fault: Callable[[], Fault], *catches: str) -> Mutant:
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     _mutant("serves-any-version", ServesAnyVersion, "unknown-version-is-refused"),
+    _mutant(
+        "takes-the-first-for-legacy",
+        TakesTheFirstForLegacy,
+        "first-request-of-an-unknown-version-is-refused",
+    ),
     _mutant("names-no-versions", NamesNoVersions, "unknown-version-is-refused"),
     _mutant("keeps-the-first-version", KeepsTheFirstVersion, "each-request-has-its-version"),
     _mutant("wants-discovery", WantsDiscovery, "first-request-may-be-any"),
