@@ -35,6 +35,8 @@ MOST_ROUNDS: Final = 8
 """How often a modern request is sent again."""
 TRY_TIME: Final = 3.0
 """Seconds that a tool has when it is tried; who takes longer is left alone."""
+QUICK: Final = 0.5
+"""Seconds for a tool that may be called many times."""
 TRYING_TIME: Final = 20.0
 """Seconds after which no more tools are tried."""
 
@@ -164,11 +166,13 @@ class Tried:
         tool: As it is listed.
         arguments: What it was called with.
         called: What came of it; forms were filled in with what they accept.
+        seconds: How long that took.
     """
 
     tool: JSONObject
     arguments: JSONObject
     called: Called
+    seconds: float
 
     @property
     def name(self) -> str:
@@ -178,6 +182,16 @@ class Tried:
     def call(self) -> JSONObject:
         """The parameters of the call."""
         return {"name": self.tool.get("name"), "arguments": self.arguments}
+
+    @property
+    def is_quick(self) -> bool:
+        return self.seconds < QUICK
+
+    @property
+    def may_write(self) -> bool:
+        """Whether it does not say that it is read-only."""
+        annotations = self.tool.get("annotations")
+        return not (isinstance(annotations, dict) and annotations.get("readOnlyHint") is True)
 
     @property
     def asks(self) -> frozenset[str]:
@@ -254,8 +268,9 @@ async def _try(session: Session, tool: JSONObject) -> Tried | None:
     if arguments is None:
         return None
     params = {"name": tool.get("name"), "arguments": arguments}
+    began = trio.current_time()
     try:
         called = await converse(session, "tools/call", params, timeout=TRY_TIME)
     except Failed:
         return None
-    return Tried(tool, arguments, called)
+    return Tried(tool, arguments, called, trio.current_time() - began)

@@ -177,9 +177,11 @@ async def malformed_filter_is_refused(probe: ServerProbe) -> None:
 
 
 async def make_changes(probe: ServerProbe, session: Session) -> None:
-    """Call every tool that may be called: perhaps one of them changes something."""
+    """Call the tools that may change something, or else those that may be called and are quick."""
+    tools = await tried_tools(probe)
+    writing = [tried for tried in tools if tried.may_write]
     with answered(session, {"elicitation/create": accept}):
-        for tried in await tried_tools(probe):
+        for tried in writing or [tried for tried in tools if tried.is_quick]:
             await converse(session, "tools/call", tried.call)
     await session.fence()
 
