@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcp_trio.cli.server_command import TARGETS, ServerCommand, number, one_target
+from mcp_trio.cli.server_command import (
+    TARGETS,
+    ServerCommand,
+    number,
+    one_target,
+    report_options,
+)
 from mcp_trio.protocol.revisions import REVISIONS
 
 if TYPE_CHECKING:
@@ -28,18 +34,6 @@ word; see --allow-writes.
 """
 WIDE = 120  # columns where no terminal says how many it has
 WIDEST = 200  # for the table of requirements, which is for `grep` then
-
-
-def _file(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> Path | None:
-    """A file to write when the work is done; it is said before if that cannot be."""
-    if value is None:
-        return None
-    path = Path(value)
-    if not path.parent.is_dir():
-        raise click.BadParameter(f"there is no folder {str(path.parent)!r}.")
-    if path.is_dir():
-        raise click.BadParameter(f"{value!r} is a folder.")
-    return path
 
 
 @click.command(cls=ServerCommand, epilog=EXAMPLES + TARGETS + STATUS)
@@ -122,8 +116,7 @@ def _file(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -
     help="How many checks run at a time; 4 by default.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, nothing else.")
-@click.option("--junit", callback=_file, metavar="FILE", help="Write JUnit XML, too.")
-@click.option("--html", callback=_file, metavar="FILE", help="Write a page for people, too.")
+@report_options
 @click.option("--list", "list_checks", is_flag=True, help="List the checks, and run none.")
 @click.option(
     "--requirements",
@@ -140,6 +133,8 @@ def check(
     list_requirements: bool,
     as_json: bool,
     strict: bool,
+    junit: Path | None,
+    html: Path | None,
     **options: Any,
 ) -> None:
     """Check a server or a client against the specification.
@@ -162,7 +157,6 @@ def check(
 
     playing: Role = role or "server"
     command = tuple(click.get_current_context().obj or ())
-    junit, html = options.pop("junit"), options.pop("html")
     order = Order(
         checks=choose(playing, only, areas),
         role=playing,
@@ -171,15 +165,8 @@ def check(
         **options,
     )
     reports = order.run()
-    if junit is not None:
-        from mcp_trio.harness.reports.junit import to_junit
-
-        write_file(junit, to_junit(reports, strict=strict))
-    if html is not None:
-        from mcp_trio.harness.reports.html import to_html
-
-        write_file(html, to_html(reports))
-    _show_reports(reports, as_json=as_json)
+    write_reports(reports, junit, html, strict=strict)
+    show_reports(reports, as_json=as_json)
     if any(report.is_bad(strict=strict) for report in reports):
         click.get_current_context().exit(BROKEN)
 
@@ -217,7 +204,7 @@ def _known(kind: str, words: Iterable[str], known: set[str], role: str | None) -
 # What is printed
 
 
-def _show_reports(reports: "Sequence[Report]", *, as_json: bool) -> None:
+def show_reports(reports: "Sequence[Report]", *, as_json: bool) -> None:
     if as_json:
         from mcp_trio.harness.reports.json import to_json
 
@@ -296,6 +283,20 @@ def print_text(text: str) -> None:
     from mcp_trio.cli.ending import write_stdout
 
     write_stdout(text)
+
+
+def write_reports(
+    reports: "Sequence[Report]", junit: Path | None, html: Path | None, *, strict: bool
+) -> None:
+    """Write the files that `report_options` ask for."""
+    if junit is not None:
+        from mcp_trio.harness.reports.junit import to_junit
+
+        write_file(junit, to_junit(reports, strict=strict))
+    if html is not None:
+        from mcp_trio.harness.reports.html import to_html
+
+        write_file(html, to_html(reports))
 
 
 def write_file(path: Path, text: str) -> None:

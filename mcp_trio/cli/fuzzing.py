@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import attrs
 import click
 
-from mcp_trio.cli.server_command import TARGETS, ServerCommand, number, one_target
+from mcp_trio.cli.server_command import (
+    TARGETS,
+    ServerCommand,
+    number,
+    one_target,
+    report_options,
+)
 from mcp_trio.protocol.revisions import REVISIONS
 
 if TYPE_CHECKING:
@@ -149,12 +155,15 @@ there, 2 usage, 3 no connection.
 )
 @click.option("--strict", is_flag=True, help="A broken SHOULD counts like a broken MUST.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, nothing else.")
+@report_options
 def fuzz(
     target_word: str | None,
     target: str | None,
     replay: Path | None,
     strict: bool,
     as_json: bool,
+    junit: Path | None,
+    html: Path | None,
     **options: Any,
 ) -> None:
     """Send a server what it does not expect, and judge how it bears that.
@@ -179,8 +188,11 @@ def fuzz(
     if replay is not None:
         _replay(replay, where, as_json=as_json)
         return
+    from mcp_trio.cli.checking import show_reports, write_reports
+
     report = _fuzz(where.target(), **options)
-    _show(report, as_json=as_json)
+    write_reports([report], junit, html, strict=strict)
+    show_reports([report], as_json=as_json)
     if report.is_bad(strict=strict):
         click.get_current_context().exit(BROKEN)
 
@@ -319,21 +331,6 @@ class _Live:
         )
         bar.update(task, description=text)
         bar.refresh()
-
-
-def _show(report: "Report", *, as_json: bool) -> None:
-    from mcp_trio.cli.checking import paper, print_json, print_text
-
-    if as_json:
-        from mcp_trio.harness.reports.json import to_json
-
-        print_json(to_json(report))
-        return
-    from mcp_trio.harness.reports.terminal import print_reports
-
-    console, text = paper()
-    print_reports(console, report)
-    print_text(text())
 
 
 # Replaying

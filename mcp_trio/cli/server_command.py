@@ -1,6 +1,8 @@
 """What commands that are about a server have in common on the command line."""
 
 import math
+from collections.abc import Callable
+from pathlib import Path
 
 import click
 
@@ -52,3 +54,25 @@ def one_target(word: str | None, option: str | None) -> str | None:
     if word is not None and option is not None:
         raise click.UsageError(f"Two targets: {word!r} and {option!r}.")
     return option if word is None else word
+
+
+def file_to_write(
+    _ctx: click.Context, _parameter: click.Parameter, value: str | None
+) -> Path | None:
+    """A file to write when the work is done; if it cannot be, that is said before."""
+    if value is None:
+        return None
+    path = Path(value)
+    if not path.parent.is_dir():
+        raise click.BadParameter(f"there is no folder {str(path.parent)!r}.")
+    if path.is_dir():
+        raise click.BadParameter(f"{value!r} is a folder.")
+    return path
+
+
+def report_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Reports for others than who runs the command: build servers, maintainers."""
+    for name, what in (("--html", "a page for people"), ("--junit", "JUnit XML")):
+        option = click.option(name, callback=file_to_write, metavar="FILE", help=f"Write {what}.")
+        command = option(command)
+    return command
