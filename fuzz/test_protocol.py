@@ -282,7 +282,7 @@ class TwoPeers(RuleBasedStateMachine):
     @rule(end=st.integers(0, 1), data=st.data(), works=st.booleans())
     def answer(self, end: int, data: st.DataObject, works: bool) -> None:
         if self.serving[end]:
-            id = data.draw(st.sampled_from(sorted(self.serving[end])))
+            id = data.draw(st.sampled_from(sorted(self.serving[end], key=repr)))
             assert self.ends[end].close_incoming(id)
             self.serving[end].discard(id)
             error = ErrorResponse(id, ErrorObject(1, "no"))
@@ -291,7 +291,7 @@ class TwoPeers(RuleBasedStateMachine):
     @rule(end=st.integers(0, 1), data=st.data())
     def report(self, end: int, data: st.DataObject) -> None:
         if self.serving[end]:
-            id = data.draw(st.sampled_from(sorted(self.serving[end])))
+            id = data.draw(st.sampled_from(sorted(self.serving[end], key=repr)))
             params = {"progressToken": id, "progress": 1}
             self.wires[1 - end].append(Notification("notifications/progress", params))
 
