@@ -84,6 +84,10 @@ class Peer:
             possible: a server does, as far as its revision allows.
         on_served: Called once for each request of the other side that got a handler, when its
             answer has been handed to the outbox, or there will be none.
+
+    Attributes:
+        batches_allowed: The revision has batches.
+        requests_allowed: The other side makes requests; if not, they make no sense.
     """
 
     def __init__(
@@ -99,6 +103,7 @@ class Peer:
         on_served: Callable[[IncomingRequest], object] | None = None,
     ) -> None:
         self.batches_allowed = False
+        self.requests_allowed = True
         self.answers_strays = answers_strays
         self.closed: Closed | None = None
         self.input_ended: Closed | None = None
@@ -313,6 +318,8 @@ class Peer:
             return
         if isinstance(received, Batch):
             self._feed_batch(received)
+        elif isinstance(received, Request) and not self.requests_allowed:
+            self._strayed(encode(received), "requests of this side are not expected", None)
         else:
             self._act(self._correlation.receive(received))
 

@@ -453,6 +453,9 @@ class Client:
                     raise
                 hint = "before it answered: is it a server (with Server.run at its end)?"
                 raise ConnectionClosed(f"{exc.reason} {hint}", 0, exc.stderr_tail) from None
+            # A modern server makes no requests, and no client may answer any there
+            # (MCP 2026-07-28, basic/transports/stdio, "Sending Messages").
+            self.peer.requests_allowed = not self._calls.agreement.modern
             await self._ask_for_logs()
         if scope.cancelled_caught:
             raise RequestTimeout("connecting", options.connect_timeout)

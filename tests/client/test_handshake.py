@@ -1,5 +1,6 @@
 """Finding out which era a server belongs to, and agreeing on a revision with it."""
 
+import json
 import math
 from typing import Any
 
@@ -510,3 +511,16 @@ def test_the_scripts_are_what_they_say() -> None:
     """The two starts that the tests here build on belong to the two eras."""
     assert MODERN_START["server/discover"] == discovered()
     assert LEGACY_START["server/discover"] is NOT_FOUND
+
+
+async def test_a_modern_server_gets_no_answers(autojump_clock: MockClock) -> None:
+    """A modern server makes no requests, and its client must not send any answer."""
+    strays: list[bytes] = []
+    page = {"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"}
+    server = Scripted({"tools/list": page})
+    async with server.connect(on_noise=lambda line, _: strays.append(line)) as client:
+        await server.ask("ping")
+        await server.ask("acme/x")
+        await client.list_tools()
+    assert [message for message in server.received if "method" not in message] == []
+    assert [json.loads(line)["method"] for line in strays] == ["ping", "acme/x"]
