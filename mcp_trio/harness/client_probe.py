@@ -57,6 +57,7 @@ class ClientProbe:
         revision: str | None = None,
         on_http: OnHTTP | None = None,
         stays: bool = False,
+        chatty: bool = False,
     ) -> AsyncIterator[Scene]:
         """Start the client and play its server; see `open_scene`.
 
@@ -71,6 +72,7 @@ class ClientProbe:
             answers=answers,
             on_http=on_http,
             stays=stays,
+            chatty=chatty,
         ) as scene:
             yield scene
 

@@ -21,7 +21,13 @@ import uritemplate
 
 from mcp_trio.client.client import Client, open_client
 from mcp_trio.client.targets import Target
-from mcp_trio.exceptions import MCPError, ProtocolError, RequestTimeout, TransportError
+from mcp_trio.exceptions import (
+    ConnectionClosed,
+    MCPError,
+    ProtocolError,
+    RequestTimeout,
+    TransportError,
+)
 from mcp_trio.harness.samples import NoSample, sample
 from mcp_trio.protocol.errors import INVALID_PARAMS
 from mcp_trio.protocol.json_schema import InvalidSchema
@@ -185,12 +191,25 @@ def _tell(error: Exception) -> None:
     sys.stderr.write(f"{type(error).__name__}: {error}\n")
 
 
+async def play_again(target: Target, **options: Any) -> None:
+    """Use a server, and once more from the beginning if it goes away unexpectedly.
+
+    Raises:
+        ConnectionClosed: It goes away again.
+    """
+    try:
+        await play(target, **options)
+    except ConnectionClosed as error:
+        _tell(error)
+        await play(target, **options)
+
+
 def main(arguments: Sequence[str]) -> None:
     """Be the client of what the command line names."""
     if not arguments:
         sys.exit("usage: python -m mcp_trio.harness.demo_client URL | COMMAND ARGUMENTS...")
     is_url = len(arguments) == 1 and "://" in arguments[0]
-    trio.run(play, arguments[0] if is_url else list(arguments))
+    trio.run(play_again, arguments[0] if is_url else list(arguments))
 
 
 if __name__ == "__main__":

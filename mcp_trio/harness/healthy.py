@@ -65,6 +65,11 @@ def tool(name: str, properties: JSONObject | None = None, **fields: object) -> J
     }
 
 
+OPTIONAL: Final[JSONObject] = {
+    "type": "object",
+    "properties": {"maybe": {"type": "string", "x-mcp-header": "Maybe"}},
+}
+
 TOOLS: Final[tuple[JSONObject, ...]] = (
     tool("add", {"a": {"type": "integer"}, "b": {"type": "integer"}}),
     tool("echo", {"text": {"type": "string"}}),
@@ -85,6 +90,7 @@ TOOLS: Final[tuple[JSONObject, ...]] = (
             "dry": {"type": "boolean", "x-mcp-header": "Dry", "const": True},
         },
     ),
+    tool("mirror_nothing") | {"inputSchema": OPTIONAL},
 )
 PER_PAGE: Final = 6
 
@@ -265,6 +271,7 @@ TOOL_ANSWERS: Final[dict[str, ToolAnswer]] = {
     "ask_model": asks("sampling/createMessage", lambda _: SAMPLE, "sampling"),
     "ask_roots": asks("roots/list", lambda _: {}, "roots"),
     "mirror": text("mirrored"),
+    "mirror_nothing": text("nothing"),
 }
 
 

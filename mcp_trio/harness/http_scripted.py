@@ -33,12 +33,14 @@ class HTTPReply:
     Attributes:
         left: Set when the client has closed the connection, or the reply has come to its end.
         status: What was sent; None as long as nothing was.
+        shouts: Send the names of headers in upper case.
     """
 
     def __init__(self, stream: trio.abc.Stream, http: h11.Connection) -> None:
         self.left = trio.Event()
         self.status: int | None = None
         self.done = False
+        self.shouts = False
         self._stream = stream
         self._http = http
         self._lock = trio.Lock()
@@ -62,7 +64,10 @@ class HTTPReply:
     async def begin(self, status: int, headers: Headers = ()) -> None:
         """Status and headers; a body may follow, in pieces. Raises as `whole`."""
         self.status = status
-        lines = [(name.encode("ascii"), value.encode("latin-1")) for name, value in headers]
+        lines = [
+            ((name.upper() if self.shouts else name).encode("ascii"), value.encode("latin-1"))
+            for name, value in headers
+        ]
         await self._send(h11.Response(status_code=status, headers=lines))
 
     async def data(self, data: bytes) -> None:

@@ -11,7 +11,8 @@ bytes come there as they are. It is run as a file, by an interpreter without sit
 
 Before the bytes it says "relay PID". A client may also send signals. The harness wants to hear of
 these, so SIGTERM makes another connection, which says "signal PID", and ends the relay; with
-`--stubborn` it does not, as a server that does not listen.
+`--stubborn` it does not, as a server that does not listen. With `--chatty` it writes to stderr what
+servers write there.
 """
 
 import os
@@ -23,9 +24,14 @@ import threading
 CHUNK = 65_536
 
 
-def command(address: str, *, stubborn: bool = False) -> tuple[str, ...]:
+CHATTER = b"starting\nERROR: this is no error\n" + "r\u00e9ady \u2028\n".encode() + b"\xff\xfe\n"
+
+
+def command(address: str, *, stubborn: bool = False, chatty: bool = False) -> tuple[str, ...]:
     """The command line that runs it."""
-    return (sys.executable, "-I", "-S", __file__, address, *(["--stubborn"] if stubborn else []))
+    options = {"--stubborn": stubborn, "--chatty": chatty}
+    chosen = [option for option, wanted in options.items() if wanted]
+    return (sys.executable, "-I", "-S", __file__, address, *chosen)
 
 
 def connect(address: str) -> socket.socket:
@@ -64,6 +70,8 @@ def main() -> None:
         if not stubborn:
             os._exit(0)
 
+    if "--chatty" in sys.argv[2:]:
+        os.write(2, CHATTER)
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, on_term)
     try:

@@ -392,6 +392,7 @@ class Scene:
         listening: Replies to GETs that stay open for what the server has to say at any time.
         signals: When the process that the client started as its server got SIGTERM.
         stays: The server stays when its stdin is closed, instead of exiting.
+        chatty: The server writes to stderr.
         on_http: Called with each HTTP request before it is dealt with; true if that is done then.
     """
 
@@ -417,6 +418,7 @@ class Scene:
         self.signals: list[float] = []
         self.on_http = on_http
         self.stays = False
+        self.chatty = False
         self.session_id: str | None = "harness-1"
         self._healthy = healthy
         self._answers: dict[str, Step | Sequence[Step]] = dict(answers or {})

@@ -59,6 +59,7 @@ async def open_scene(
     answers: Answers | None = None,
     on_http: OnHTTP | None = None,
     stays: bool = False,
+    chatty: bool = False,
 ) -> AsyncIterator[Scene]:
     """Start a client, and play its server for the length of a block.
 
@@ -71,12 +72,13 @@ async def open_scene(
         on_http: Called with each HTTP request first.
         stays: What the client starts as its server exits neither at the end of its stdin nor
             on SIGTERM.
+        chatty: It writes to stderr.
 
     Raises:
         OSError: The client cannot be started.
     """
     scene = Scene(revision, exchange, deadline, HEALTHY, answers, on_http)
-    scene.stays = stays
+    scene.stays, scene.chatty = stays, chatty
     opening = STAGES[target.transport]
     async with (
         scene.opened() as nursery,
@@ -139,7 +141,7 @@ async def _open_stdio(scene: Scene, nursery: trio.Nursery) -> AsyncIterator[Addr
                 await _serve_relay(scene, stream)
 
         await nursery.start(trio.serve_listeners, serve, [listener])
-        yield Address(command=command(address, stubborn=scene.stays))
+        yield Address(command=command(address, stubborn=scene.stays, chatty=scene.chatty))
 
 
 async def _listen(folder: str) -> tuple[trio.SocketListener, str]:
