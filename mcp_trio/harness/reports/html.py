@@ -101,7 +101,7 @@ def _head(reports: Sequence[Report], title: str) -> Iterator[str]:
     yield f"<h1>{_text(title)}</h1>"
     yield f'<p class="lead">{_verdict(reports)}</p>'
     counts = summary(reports)
-    if counts.total:
+    if any(report.outcomes for report in reports):
         yield '<ul class="tiles">'
         for verdict, number in zip(VERDICTS, counts.row, strict=True):
             name = CLASSES.get(verdict, "none")
