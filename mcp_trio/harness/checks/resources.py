@@ -10,15 +10,15 @@ from mcp_trio.harness.checks import LEGACY, MODERN, REVISIONS, check
 from mcp_trio.harness.checks.tools import declares
 from mcp_trio.harness.fields import (
     KNOWN_SCHEMES,
+    is_base64,
     is_uri,
     is_uri_template,
     misfit_of_result,
-    wrong_contents,
 )
 from mcp_trio.harness.model import Failed
 from mcp_trio.harness.probe import ServerProbe, expect, require
 from mcp_trio.protocol.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND
-from mcp_trio.wire.jsonrpc import JSON, JSONObject
+from mcp_trio.wire.jsonrpc import JSONObject
 
 OWN_SCHEMES: Final = REVISIONS[2:]
 """The revisions that speak of schemes of a server's own."""
@@ -90,27 +90,60 @@ async def uris_and_templates_are_valid(probe: ServerProbe) -> None:
 # Reading ----------------------------------------------------------------------------------------
 
 
-@check(
-    "resource-contents-are-well-formed",
-    "resources-13",
-    meaning="What is read has a URI and either text or base64 data.",
-)
-async def resource_contents_are_well_formed(probe: ServerProbe) -> None:
+async def read_resources(probe: ServerProbe) -> list[tuple[str, JSONObject]]:
+    """Listed resources that can be read: the URI of each, and the result.
+
+    Raises:
+        NotApplicable: There is none.
+    """
     resources = (await probe.inventory()).resources
     require(resources, "the server lists no resources")
     session = await probe.session()
-    judged = False
+    found = []
     for resource in resources[:MOST_READ]:
         called = await converse(session, "resources/read", {"uri": resource.get("uri")})
-        if called.reply.result is None or asks(called.reply):
-            continue
-        judged = True
-        if wrong := misfit_of_result(called.reply.result, "resources/read"):
-            raise Failed(f"the result for {resource.get('uri')!r} does not fit: {wrong}")
-        for contents in called.reply.result["contents"]:
-            faults = list(wrong_contents(contents))
-            expect(not faults, f"{resource.get('uri')!r}: {'; '.join(faults)}")
-    require(judged, "no listed resource can be read")
+        if called.reply.result is not None and not asks(called.reply):
+            found.append((str(resource.get("uri")), called.reply.result))
+    require(found, "no listed resource can be read")
+    return found
+
+
+def contents_in(result: JSONObject) -> list[JSONObject]:
+    listed = result.get("contents")
+    items = listed if isinstance(listed, list) else []
+    return [item for item in items if isinstance(item, dict)]
+
+
+@check(
+    "resource-contents-are-well-formed",
+    meaning="What is read has a URI, and text or a blob.",
+)
+async def resource_contents_are_well_formed(probe: ServerProbe) -> None:
+    for uri, result in await read_resources(probe):
+        if wrong := misfit_of_result(result, "resources/read"):
+            raise Failed(f"the result for {uri!r} does not fit: {wrong}")
+        for contents in contents_in(result):
+            said = f"the contents of {uri!r} have the URI {contents.get('uri')!r}"
+            expect(is_uri(contents.get("uri")), said)
+            held = {"text", "blob"} & contents.keys()
+            expect(held, f"the contents of {uri!r} have neither text nor blob")
+
+
+@check(
+    "resource-blobs-are-base64",
+    "resources-13",
+    meaning="Binary data of resources is base64.",
+)
+async def resource_blobs_are_base64(probe: ServerProbe) -> None:
+    found = [
+        (uri, contents["blob"])
+        for uri, result in await read_resources(probe)
+        for contents in contents_in(result)
+        if "blob" in contents
+    ]
+    require(found, "no listed resource has binary data")
+    for uri, blob in found:
+        expect(is_base64(blob), f"the blob of {uri!r} is not base64: {blob!r:.40}")
 
 
 @check(
@@ -200,6 +233,5 @@ def outward(uris: list[str], templates: list[str]) -> list[str]:
 
 
 def shows_passwords(result: JSONObject | None) -> bool:
-    contents: JSON = (result or {}).get("contents")
-    texts = [c.get("text") for c in contents or () if isinstance(c, dict)]
+    texts = [contents.get("text") for contents in contents_in(result or {})]
     return any(isinstance(text, str) and PASSWORDS.search(text) for text in texts)

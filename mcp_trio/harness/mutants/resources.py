@@ -7,6 +7,7 @@ from typing import Final
 from mcp_trio.harness.mutants import Mutant
 from mcp_trio.harness.mutants.changing import fails, replies, replies_to, succeeds
 from mcp_trio.harness.mutants.frames import frame_mutant
+from mcp_trio.harness.mutants.workshop import workshop
 from mcp_trio.wire.jsonrpc import JSONObject
 
 HINTS: Final = {"ttlMs": 0, "cacheScope": "private"}
@@ -27,10 +28,18 @@ def templates_stay_open(answer: JSONObject) -> None:
 
 
 @replies("resources/read")
+def nothing_is_read(answer: JSONObject) -> None:
+    """Gives contents that hold nothing."""
+    for contents in answer.get("result", {}).get("contents", ()):
+        contents.pop("text", None)
+
+
+@replies("resources/read")
 def blobs_are_text(answer: JSONObject) -> None:
     """Gives binary data as it is, and not as base64."""
     for contents in answer.get("result", {}).get("contents", ()):
-        contents["blob"] = contents.pop("text", "") + " %"
+        if "blob" in contents:
+            contents["blob"] = "not really"
 
 
 @replies("resources/read")
@@ -62,7 +71,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ["own-schemes-make-valid-uris", "uris-and-templates-are-valid"],
     ),
     frame_mutant("templates-stay-open", templates_stay_open, ["uris-and-templates-are-valid"]),
-    frame_mutant("blobs-are-text", blobs_are_text, ["resource-contents-are-well-formed"]),
+    frame_mutant("nothing-is-read", nothing_is_read, ["resource-contents-are-well-formed"]),
+    frame_mutant("blobs-are-text", blobs_are_text, ["resource-blobs-are-base64"], workshop),
     frame_mutant(
         "unknown-resource-is-empty",
         unknown_is_empty,
