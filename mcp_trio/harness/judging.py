@@ -6,7 +6,7 @@ Both roles share this. A check cannot hang a run, since it has a deadline, and c
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Protocol
 
@@ -59,6 +59,8 @@ class Judge:
     Attributes:
         open_probe: Makes a probe, for each of the workers.
         on_outcome: Called with each outcome as soon as it is there.
+        is_alive: Asks, after a failure, whether the peer is still there at all. A peer that died
+            is one finding, and not one for each check that comes after.
     """
 
     target: Target
@@ -67,16 +69,25 @@ class Judge:
     requirements: Mapping[str, Requirement]
     open_probe: Callable[[], AbstractAsyncContextManager[Probe]]
     on_outcome: OnOutcome | None = None
+    is_alive: Callable[[], Awaitable[bool]] | None = None
 
     async def run(self, checks: Sequence[Check], jobs: int) -> list[Outcome]:
         """Run checks, several at a time; their outcomes in the order of the checks."""
         found: dict[str, Outcome] = {}
         waiting = list(reversed(checks))
+        fatal: Check | None = None
 
         async def work() -> None:
+            nonlocal fatal
             async with self.open_probe() as probe:
                 while waiting:
-                    outcome = await self.judge(waiting.pop(), probe)
+                    check = waiting.pop()
+                    if fatal is None:
+                        outcome = await self.judge(check, probe)
+                    else:
+                        outcome = self._outcome(check, "not applicable", _gone(fatal))
+                    if outcome.finding is not None and fatal is None and not await self._alive():
+                        fatal = check
                     found[outcome.check.id] = outcome
                     if self.on_outcome is not None:
                         self.on_outcome(outcome)
@@ -85,6 +96,9 @@ class Judge:
             for _ in range(min(jobs, len(checks))):
                 nursery.start_soon(work)
         return [found[check.id] for check in checks]
+
+    async def _alive(self) -> bool:
+        return self.is_alive is None or await self.is_alive()
 
     async def judge(self, check: Check, probe: Probe) -> Outcome:
         """Run one check; whatever it raises becomes its outcome."""
@@ -118,10 +132,10 @@ class Judge:
         check: Check,
         verdict: Verdict,
         message: str,
-        began: float,
+        began: float | None = None,
         finding: Finding | None = None,
     ) -> Outcome:
-        seconds = trio.current_time() - began
+        seconds = 0.0 if began is None else trio.current_time() - began
         transport = self.target.transport
         return Outcome(check, self.revision, transport, verdict, message, seconds, finding)
 
@@ -137,6 +151,10 @@ class Judge:
             replay=replay_line(check, self.revision, self.options, self.target.words),
             exchange=probe.exchange.entries,
         )
+
+
+def _gone(fatal: Check) -> str:
+    return f"the {fatal.role} is gone since {fatal.id}"
 
 
 def strongest(ids: Iterable[str], requirements: Mapping[str, Requirement], revision: str) -> Level:

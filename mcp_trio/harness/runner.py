@@ -11,10 +11,13 @@ from functools import partial
 
 import trio
 
+from mcp_trio.exceptions import TransportError
+from mcp_trio.harness.exchange import Exchange
 from mcp_trio.harness.judging import Judge, OnOutcome, replay_line, strongest
 from mcp_trio.harness.model import Check, Failed, NotApplicable, Outcome, Report
 from mcp_trio.harness.probe import Options, SharedInventory, open_probe
 from mcp_trio.harness.requirements import load_requirements
+from mcp_trio.harness.session import open_session
 from mcp_trio.harness.spoken import newest_of_each_era
 from mcp_trio.harness.targets import ServerTarget
 
@@ -58,7 +61,8 @@ async def check_server(
             if revision in check.revisions and target.transport in check.transports
         ]
         opening = partial(open_probe, target, revision, options, shared)
-        judge = Judge(target, revision, options, load_requirements(), opening, on_outcome)
+        alive = partial(_is_alive, target, revision, options)
+        judge = Judge(target, revision, options, load_requirements(), opening, on_outcome, alive)
         outcomes += await judge.run(fitting, jobs)
         info = info or await _info(target, revision, options, shared)
     seconds = trio.current_time() - began
@@ -78,6 +82,21 @@ async def check_server(
     )
 
 
+async def _is_alive(target: ServerTarget, revision: str, options: Options) -> bool:
+    """Whether the server can still be reached and answers."""
+    try:
+        async with (
+            target.open_wire(Exchange()) as wire,
+            open_session(wire, revision, deadline=options.deadline) as session,
+        ):
+            await session.fence()
+    except (Failed, OSError, TransportError):
+        return False
+    except NotApplicable:
+        return True  # it answers, though not as expected
+    return True
+
+
 async def _read_only_tools(target: ServerTarget, revision: str, options: Options) -> frozenset[str]:
     """Tools that the newest revision marks as read-only; older ones cannot say so."""
     shared = SharedInventory()
@@ -95,5 +114,5 @@ async def _info(
     try:
         async with open_probe(target, revision, options, shared) as probe:
             return (await probe.inventory()).info
-    except (Failed, NotApplicable):
+    except (Failed, NotApplicable, OSError, TransportError):
         return {}
