@@ -13,9 +13,10 @@ from typing import Final
 from mcp_trio.harness.calling import accept, answered, converse, tried_tools
 from mcp_trio.harness.checks import LEGACY, MODERN, check
 from mcp_trio.harness.checks.listing import keys_of, offered
-from mcp_trio.harness.model import Failed
+from mcp_trio.harness.model import Failed, NotApplicable
 from mcp_trio.harness.probe import Inventory, ServerProbe, expect, require
-from mcp_trio.harness.session import Received, Session
+from mcp_trio.harness.session import Received, Reply, Session
+from mcp_trio.protocol.errors import METHOD_NOT_FOUND
 from mcp_trio.protocol.meta import META, SUBSCRIPTION_ID
 from mcp_trio.protocol.methods import METHODS
 from mcp_trio.wire.jsonrpc import JSON, JSONObject, RequestId
@@ -72,7 +73,11 @@ async def listening(
 
 
 async def acknowledgement(session: Session, id: RequestId, since: int) -> JSONObject:
-    """Wait for the acknowledgement of a subscription; what it grants."""
+    """Wait for the acknowledgement of a subscription; what it grants.
+
+    Raises:
+        NotApplicable: The server does not know the method.
+    """
 
     def is_it(received: Received) -> bool:
         mine = received.method == ACKNOWLEDGED and subscription_of(received.object) in (id, None)
@@ -80,9 +85,9 @@ async def acknowledgement(session: Session, id: RequestId, since: int) -> JSONOb
 
     found = await session.wait_for(is_it, f"acknowledgement of subscription {id!r}", since=since)
     if found.is_answer:
-        error = found.object.get("error")
-        what = f"error {error.get('code')}" if isinstance(error, dict) else "a result"
-        raise Failed(f"subscriptions/listen got {what} before any acknowledgement")
+        brief = Reply(found).brief()
+        require(Reply(found).code != METHOD_NOT_FOUND, f"subscriptions/listen got {brief}")
+        raise Failed(f"subscriptions/listen got {brief} before any acknowledgement")
     granted = (found.object.get("params") or {}).get("notifications")
     return granted if isinstance(granted, dict) else {}
 
@@ -119,6 +124,27 @@ async def subscription_is_acknowledged_first(probe: ServerProbe) -> None:
         finally:
             await end(session, id)
         await session.fence()
+
+
+@check(
+    "declared-changes-can-be-listened-for",
+    "tools-7",
+    "resources-3",
+    "prompts-4",
+    meaning="A server that declares `listChanged` or `subscribe` takes subscriptions to that.",
+    revisions=MODERN,
+)
+async def declared_changes_can_be_listened_for(probe: ServerProbe) -> None:
+    inventory = await probe.inventory()
+    rows = [row for row in METHODS.values() if row.filter_field]
+    declared = [row.capability or "" for row in rows if inventory.has(row.capability or "")]
+    require(declared, "the server declares no changes of anything")
+    session = await probe.session()
+    try:
+        async with listening(session, EVERYTHING):
+            pass
+    except NotApplicable as exc:
+        raise Failed(f"{', '.join(declared)} is declared, and {exc}") from None
 
 
 @check(
@@ -170,6 +196,7 @@ async def malformed_filter_is_refused(probe: ServerProbe) -> None:
         except Failed:
             await end(session, id)
             raise
+        require(reply.code != METHOD_NOT_FOUND, f"subscriptions/listen got {reply.brief()}")
         reply.expect_error()
 
 

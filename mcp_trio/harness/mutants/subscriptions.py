@@ -54,6 +54,15 @@ def any_filter_will_do(params: JSONObject) -> None:
     params["notifications"] = wanted if fine else {}
 
 
+class NobodyListens(Fault):
+    """Declares that things change, and does not know how to listen for that."""
+
+    def received(self, frame: Frame) -> Iterable[Frame | Back]:
+        if isinstance(frame, dict) and frame.get("method") == "subscriptions/listen":
+            frame["method"] = "subscriptions/unknown"
+        yield frame
+
+
 class TellsEverybody(Fault):
     """Tells of changes to tools and resources whether somebody has asked or not."""
 
@@ -107,6 +116,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     frame_mutant("news-comes-first", NewsComesFirst, ["subscription-is-acknowledged-first"]),
     frame_mutant("nobody-is-named", nobody_is_named, ["subscription-is-acknowledged-first"]),
     frame_mutant("grants-too-much", grants_too_much, ["no-more-is-granted-than-asked-for"]),
+    frame_mutant("nobody-listens", NobodyListens, ["declared-changes-can-be-listened-for"]),
     frame_mutant("any-filter-will-do", any_filter_will_do, ["malformed-filter-is-refused"]),
     frame_mutant(
         "tells-everybody",
