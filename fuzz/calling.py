@@ -7,8 +7,8 @@ from random import Random
 from typing import Any
 
 import trio
-import trio.testing
 
+from fuzz import loop
 from fuzz.mill import RESULTS, Mill, written
 from fuzz.mutation import copied
 from fuzz.oracle import Fault, Witness, nothing_logged
@@ -200,7 +200,9 @@ async def visit(calls: Sequence[Call], mill: Mill, version: str, mode: str) -> W
                     if random.random() < 0.7:
                         await trio.sleep(random.choice([0, 0.1, TIMEOUT + 1]))
             await trio.sleep(PATIENCE / 10)
-            rested.append(True)
+            # A modern server asks nothing in messages of its own, and is not answered if it does.
+            if client.protocol_version in LEGACY:
+                rested.append(True)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.run)
@@ -222,9 +224,8 @@ async def visit(calls: Sequence[Call], mill: Mill, version: str, mode: str) -> W
 
 def visit_once(calls: Sequence[Call], mill: Mill, version: str, mode: str = "auto") -> Witness:
     """The same in an event loop of its own."""
-    clock = trio.testing.MockClock(autojump_threshold=0)
     with nothing_logged():
-        return trio.run(visit, calls, mill, version, mode, clock=clock)
+        return loop.run(visit, calls, mill, version, mode, random=mill.random)
 
 
 def random_visit(random: Random, length: int = 10) -> Witness:

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 import trio
-import trio.testing
 
+from fuzz import loop
 from fuzz.mill import ASKED, NOISE, Mill
 from fuzz.raw import RAW
 from mcp_trio import open_client
@@ -77,7 +77,7 @@ def conversation(mode: str) -> Recording:
                 await client.get_prompt("explain", {"topic": "x"})
         return recording
 
-    return trio.run(talk, clock=trio.testing.MockClock(autojump_threshold=0))
+    return loop.run(talk, random=Random(0))
 
 
 def ndjson() -> Iterator[bytes]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 
 import trio
-import trio.testing
 
+from fuzz import loop
 from fuzz.mill import ANSWERS, Mill, written
 from fuzz.oracle import Fault, Witness, nothing_logged
 from mcp_trio.connection import MEMORY_FRAMES, FrameStream, MemoryFrameStream
@@ -142,6 +142,6 @@ def converse_once(frames: list[bytes], mill: Mill | None = None) -> Witness:
     """The same with the demo server, in an event loop of its own."""
     from mcp_trio.demo import server
 
-    clock = trio.testing.MockClock(autojump_threshold=0)
+    random = None if mill is None else mill.random
     with nothing_logged():
-        return trio.run(converse, server.serve_frames, frames, mill, clock=clock)
+        return loop.run(converse, server.serve_frames, frames, mill, random=random)

@@ -13,6 +13,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fuzz import loop
 from fuzz.calling import CALLS, DOCUMENTED, PATIENCE, Call, visit_once
 from fuzz.mill import RESULTS, Mill, written
 from fuzz.typed import Example, nearly_sound, sound
@@ -66,7 +67,7 @@ def test_connecting_to_anything(lines: list[bytes], mode: str) -> None:
                     pass
             nursery.cancel_scope.cancel()
 
-    trio.run(connect, clock=trio.testing.MockClock(autojump_threshold=0))
+    loop.run(connect)
 
 
 @given(
@@ -98,4 +99,4 @@ def test_results_by_the_types(example: Example, call: Call, mode: str) -> None:
                         pass
             nursery.cancel_scope.cancel()
 
-    trio.run(connect, clock=trio.testing.MockClock(autojump_threshold=0))
+    loop.run(connect)

@@ -13,6 +13,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fuzz import loop
 from fuzz.mill import MODERN_META, Mill, written
 from fuzz.serving import LONG, converse, converse_once
 from fuzz.typed import MESSAGE_TYPES, wire_values
@@ -113,7 +114,7 @@ def test_streams_of_bytes(seeds: list[int], data: st.DataObject) -> None:
                 await near.send_eof()
         assert not written or written.endswith(b"\n")
 
-    trio.run(talk, clock=trio.testing.MockClock(autojump_threshold=0))
+    loop.run(talk)
 
 
 @given(st.lists(st.lists(SEEDS, max_size=8), min_size=2, max_size=3))
@@ -127,4 +128,4 @@ def test_clients_do_not_disturb_each_other(conversations: list[list[int]]) -> No
                 frames = mill.opening() + [mill.reseed(seed).from_client() for seed in seeds]
                 nursery.start_soon(converse, server.serve_frames, frames, mill)
 
-    trio.run(talk, clock=trio.testing.MockClock(autojump_threshold=0))
+    loop.run(talk)
