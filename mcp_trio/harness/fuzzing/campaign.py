@@ -39,7 +39,12 @@ from mcp_trio.harness.fuzzing.layers import LAYERS, cases_of
 from mcp_trio.harness.fuzzing.oracles import ORACLES, Accusation, judge
 from mcp_trio.harness.fuzzing.scope import Scope
 from mcp_trio.harness.fuzzing.speech import Speech
-from mcp_trio.harness.fuzzing.subject import Subject, TargetGone, open_subject
+from mcp_trio.harness.fuzzing.subject import (
+    Subject,
+    TargetGone,
+    needs_its_own,
+    open_subject,
+)
 from mcp_trio.harness.fuzzing.usage import growth
 from mcp_trio.harness.model import Failed, Finding, NotApplicable, Report
 from mcp_trio.harness.probe import Inventory, Options, SharedInventory, open_probe
@@ -53,6 +58,8 @@ LONGEST_TURN: Final = 4.0
 SHORTEST_TURN: Final = 0.5
 """Seconds of a turn; in between, so that each layer has several in the time that there is."""
 ROUNDS: Final = 3
+STARTING: Final = 0.15
+"""The share of a timed campaign that each subject may spend on starting its target."""
 MOST_ALIKE: Final = 3
 """Findings with the same vague cause, but shown by different steps."""
 PURSUIT: Final = 20.0
@@ -391,7 +398,7 @@ class _Examiner:
         campaign, subject, turn = self._campaign, self._subject, self._turn
         if trio.current_time() >= self._until or campaign.gone:
             raise _TurnOver
-        if campaign.avoids(case, turn.revision):
+        if campaign.avoids(case, turn.revision) or self._too_dear(case):
             return False
         before = subject.messages
         history = list(subject.history)
@@ -408,6 +415,13 @@ class _Examiner:
             return False
         self._pursuit = _Pursuit(proof, trio.current_time() + self._patience())
         return True
+
+    def _too_dear(self, case: Case) -> bool:
+        """Whether too much time went into starting processes for a case that needs one."""
+        if not needs_its_own(case) or self._campaign.turn_seconds == float("inf"):
+            return False
+        played = trio.current_time() - self._campaign.began
+        return self._subject.starting > STARTING * (played + LONGEST_TURN)
 
     async def _pursue(self, case: Case) -> bool:
         pursuit = self._pursuit

@@ -201,6 +201,7 @@ class Ledger:
         self._unclear: dict[Key, list[RequestId]] = {}
         self._tokens: dict[Key, float | None] = {}
         self._unclear_tokens = False
+        self._was_unclear = False  # the case before, so that an error without an id may be late
         self._serial = 0
         self._unread: list[Asked] = []  # their cancellation may not have been read
 
@@ -348,7 +349,7 @@ class Ledger:
 
     @property
     def _trace_unclear(self) -> bool:
-        return bool(self._unclear) or (self.trace is not None and self.trace.unclear)
+        return self._was_unclear or (self.trace is not None and self.trace.unclear)
 
     def _progress(self, params: JSONObject) -> Progress:
         token, now = key_of(params.get("progressToken")), params.get("progress")
@@ -365,7 +366,8 @@ class Ledger:
         return [id for ids in self._unclear.values() for id in ids]
 
     def forget_unclear(self) -> None:
-        """Forget ids of what was not clear, except for the newest."""
+        """Forget ids of what was not clear, except for the newest. A case is over."""
+        self._was_unclear = self._trace.unclear
         _forget(self._unclear, keep=500)
         _forget(self._tokens, keep=500)
 

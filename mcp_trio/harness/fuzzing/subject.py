@@ -61,6 +61,7 @@ class Subject:
         usage_anew: The same of the last new connection that cases were repeated on.
         messages: How many messages were sent, on all connections.
         connections: How many connections there were.
+        starting: Seconds that it took to open them.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Subject:
         self.usage: list[Usage] = []
         self.messages = 0
         self.connections = 0
+        self.starting = 0.0
         self._guard = guard
         self._nursery = nursery
         self._kept: Link | None = None
@@ -163,6 +165,7 @@ class Subject:
     async def _open(self, handshake: bool, deadline: float) -> Link:
         # The nursery may be closed already when a cancellation gets here.
         await trio.lowlevel.checkpoint_if_cancelled()
+        began = trio.current_time()
         link: Link
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -173,6 +176,7 @@ class Subject:
                 await trio.sleep(ATTEMPT_PAUSE)
             else:
                 break
+        self.starting += trio.current_time() - began
         return link
 
     async def _hold(

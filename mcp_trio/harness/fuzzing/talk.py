@@ -93,6 +93,7 @@ class Talk:
         self._arrival = trio.lowlevel.ParkingLot()
         self._stalled_until = trio.current_time()
         self._fences = 0
+        self._heard = False
         self._in_line = False  # the last byte that was sent is not the end of a line
         self._how: cases.Answers = "well"
         self._to_answer, self._answering = trio.open_memory_channel[bytes](MOST_ANSWERS)
@@ -309,10 +310,15 @@ class Talk:
         self.ledger.sent(frame, sent_at, clear=True)
         fence = trace.asked.pop()
         await self._send([frame])
-        await self._until(lambda: not fence.open, self._deadline)
+        await self._until(lambda: not fence.open, self._patience)
         if fence.answered_at is not None:
             trace.fence = fence.answered_at - sent_at
         return fence
+
+    @property
+    def _patience(self) -> float:
+        """Seconds for an answer; the first one may take as long as a program takes to start."""
+        return self._deadline if self._heard else max(self._deadline, FIRST_ANSWER)
 
     async def _cancel_the_rest(self) -> None:
         frames = []
@@ -392,6 +398,7 @@ class Talk:
                 if self._stalled_until > trio.current_time():
                     await trio.sleep_until(self._stalled_until)
                 raw = await self.wire.receive()
+                self._heard = True
                 for came in self.ledger.came(raw, trio.current_time()):
                     self._look_at(came)
                 self._arrival.unpark_all()

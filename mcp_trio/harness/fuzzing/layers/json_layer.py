@@ -95,7 +95,8 @@ def _odd(draw: Draw, scope: Scope, oddities: dict[str, bytes]) -> Send:
         frame = speech.request(id, "tools/call", params)
     else:
         frame = speech.request(id, *_fence(scope))[:-1] + f', "odd": "{hole}"}}'.encode()
-    clear = oddities is LEGAL and place != "argument" and oddities[name] != b"1e-400"
+    # What the envelope does not know may be refused, and a tool may be called and take its time.
+    clear = oddities is LEGAL and place == "meta"
     return Send(frame.replace(f'"{hole}"'.encode(), oddities[name]), f"{name} in {place}", clear)
 
 
@@ -120,10 +121,13 @@ def _spelt(draw: Draw, scope: Scope) -> Send:
 
 
 def spelt(value: JSON, chance: random.Random) -> str:
-    """A JSON text for a value: with blanks, escapes and an order of members that chance picks."""
+    """A JSON text for a value: with blanks, escapes and an order of members that chance picks.
+
+    Without carriage returns: JSON allows them between its tokens, but to some they end a line.
+    """
 
     def space() -> str:
-        return chance.choice(("", "", "", " ", "\t", "  ", "\r"))
+        return chance.choice(("", "", "", " ", "\t", "  "))
 
     def text(string: str) -> str:
         style = chance.randrange(3)
