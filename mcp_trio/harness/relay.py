@@ -67,6 +67,7 @@ def main() -> None:
     def on_term(_number: int, _frame: object) -> None:
         with connect(address) as news:
             news.sendall(b"signal %d\n" % os.getpid())
+            news.recv(1)  # closed once it is known, so that it is known before the end is
         if not stubborn:
             os._exit(0)
 

@@ -43,9 +43,9 @@ def run_both(mutant: ClientMutant, checks: Sequence[Check]) -> tuple[list[Outcom
 
     async def main() -> tuple[list[Outcome], list[Outcome]]:
         async with mutant.open() as target:
-            faulty = await outcomes(target, checks, PATIENT if mutant.virtual else HURRIED)
+            faulty = await outcomes(target, checks, mutant, PATIENT if mutant.virtual else HURRIED)
         async with mutant.open_healthy() as target:
-            return faulty, await outcomes(target, checks, PATIENT)
+            return faulty, await outcomes(target, checks, mutant, PATIENT)
 
     if not mutant.virtual:
         return trio.run(main)
@@ -53,15 +53,21 @@ def run_both(mutant: ClientMutant, checks: Sequence[Check]) -> tuple[list[Outcom
 
 
 async def outcomes(
-    target: ClientTarget, checks: Sequence[Check], options: Options
+    target: ClientTarget, checks: Sequence[Check], mutant: ClientMutant, options: Options
 ) -> list[Outcome]:
-    """What checks say of a target, each in the newest revision of each era that it is for."""
+    """What checks say of a target, each in the newest revision of each era that it is for.
+
+    Where time is real, the newest of all has to do.
+    """
     wanted: dict[str, list[Check]] = {}
     for check in checks:
-        for modern in (False, True):
-            era = [revision for revision in check.revisions if is_modern(revision) is modern]
-            if era:
-                wanted.setdefault(era[-1], []).append(check)
+        eras = [
+            [revision for revision in check.revisions if is_modern(revision) is modern][-1:]
+            for modern in (False, True)
+        ]
+        newest = [revision for era in eras for revision in era]
+        for revision in newest if mutant.virtual else newest[-1:]:
+            wanted.setdefault(revision, []).append(check)
     found: list[Outcome] = []
     for revision, these in sorted(wanted.items()):
         report = await check_client(target, these, revisions=[revision], options=options, jobs=1)

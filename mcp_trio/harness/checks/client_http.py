@@ -184,9 +184,14 @@ async def client_gets_along_without_a_listening_stream(probe: ClientProbe) -> No
             await request.reply.whole(405, headers=[("allow", "POST")])
         return request.method == "GET"
 
-    async with probe.play_held(on_http=refuse) as (scene, call):
-        await call.answer()
-        await goes_on(scene, "after GET was refused with 405")
+    method = await probe.first_request()
+    async with probe.play(on_http=refuse) as scene:
+        try:
+            await scene.call(method)
+        except NotApplicable as exc:
+            refused = [request for request in scene.requests if request.method == "GET"]
+            require(refused, "the client sends no GET")
+            raise Failed("GET was refused with 405, and the client does nothing more") from exc
 
 
 # Headers of sessions

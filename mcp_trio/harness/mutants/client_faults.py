@@ -134,7 +134,12 @@ class HTTPFault:
 
 
 def http_mutant(
-    id: str, fault: Callable[[], HTTPFault], catches: Sequence[str], *, client: Client = play
+    id: str,
+    fault: Callable[[], HTTPFault],
+    catches: Sequence[str],
+    *,
+    client: Client = play,
+    transport: Transport = "http",
 ) -> ClientMutant:
     """A mutant of a client in this process, over HTTP."""
 
@@ -145,7 +150,7 @@ def http_mutant(
     async def healthy(address: Address) -> None:
         await client(address.url)
 
-    return _mutant(id, fault, catches, faulty, healthy, "http")
+    return _mutant(id, fault, catches, faulty, healthy, transport)
 
 
 def other_client(
