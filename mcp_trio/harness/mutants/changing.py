@@ -115,11 +115,6 @@ def succeeds(answer: JSONObject, **result: Any) -> JSONObject:
     return {"jsonrpc": "2.0", "id": answer["id"], "result": complete}
 
 
-def tells(method: str, **params: Any) -> JSONObject:
-    """A notification."""
-    return {"jsonrpc": "2.0", "method": method, "params": params}
-
-
 def questions_in(message: JSONObject, method: str) -> Iterator[JSONObject]:
     """The parameters of what a message of the server asks by a method, in either era."""
     if message.get("method") == method:
