@@ -242,17 +242,19 @@ async def take_inventory(session: Session) -> Inventory:
 
 
 async def list_all(session: Session, method: str, items: str) -> tuple[JSONObject, ...]:
-    """All items of a list, page after page; an error ends it."""
+    """All items of a list, page after page; an error ends it, and a cursor that came before."""
     found: list[JSONObject] = []
     cursor: object = None
+    before: set[str] = set()
     for _ in range(MOST_PAGES):
         params: JSONObject = {} if cursor is None else {"cursor": cursor}
         result = (await session.request(method, params)).result or {}
         listed = result.get(items)
         found += [item for item in listed or () if isinstance(item, dict)]
         cursor = result.get("nextCursor")
-        if not isinstance(cursor, str):
+        if not isinstance(cursor, str) or cursor in before:
             break
+        before.add(cursor)
     return tuple(found)
 
 

@@ -8,7 +8,8 @@ import pytest
 import trio
 
 from mcp_trio.harness.checks import load_checks
-from tests.harness.planted.finding import by_check, by_fuzz
+from mcp_trio.harness.probe import Options, open_probe
+from tests.harness.planted.finding import BOTH_ERAS, by_check, by_fuzz
 from tests.harness.planted.plants import HEALTHY, PLANTS, Plant
 
 #: Seconds for one answer: enough for a new process on a busy machine, short for those that hang.
@@ -31,6 +32,20 @@ def test_fault_is_found(plant: Plant) -> None:
     found = trio.run(partial(by_check, plant, only=plant.checks, deadline=HURRIED))
     assert found.name, plant.checks
     assert "the check itself failed" not in found.message
+
+
+def test_pages_without_end_do_not_fill_the_inventory() -> None:
+    """A cursor that leads in a circle ends the list, or each tool would be called fifty times."""
+
+    async def main() -> None:
+        target = PLANTED["pages_without_end"].target()
+        async with open_probe(target, BOTH_ERAS[0], Options()) as probe:
+            assert [tool["name"] for tool in (await probe.inventory()).tools] == [
+                *("add", "echo", "slow"),
+                *("add", "echo", "slow"),
+            ]
+
+    trio.run(main)
 
 
 def test_healthy_server_is_accused_of_nothing() -> None:
