@@ -216,13 +216,13 @@ def _is_part_of_json(frames: Sequence[Received]) -> bool:
 
 
 @check(
-    "messages-are-utf-8",
+    "lines-are-utf-8",
     "transports-1",
     meaning="The server's messages are UTF-8, whatever is in them.",
     revisions=("2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"),
     transports=LINES,
 )
-async def messages_are_utf_8(probe: ServerProbe) -> None:
+async def lines_are_utf_8(probe: ServerProbe) -> None:
     session = await probe.session()
     since = len(session.received)
     for id in ("Grüße", "日本語", "☃ 𝄞 \u0301"):

@@ -667,6 +667,7 @@ async def completions_are_well_formed(probe: ServerProbe) -> None:
     "completion-of-nothing-is-refused",
     "completion-5",
     meaning="Completion for an unknown prompt, or without an argument, gets -32602.",
+    revisions=SINCE_2025_03,
 )
 async def completion_of_nothing_is_refused(probe: ServerProbe) -> None:
     reference, name = await _needs_completion(probe)

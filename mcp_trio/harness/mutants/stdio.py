@@ -171,7 +171,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     stream_mutant("dies-of-long-lines", DiesOfLongLines, ["long-messages-are-read"]),
     stream_mutant("prints", Prints, ["stdout-is-for-messages"]),
     stream_mutant("pretty-prints", PrettyPrints, ["stdout-is-for-messages"]),
-    stream_mutant("writes-latin", WritesLatin, ["messages-are-utf-8"]),
+    stream_mutant("writes-latin", WritesLatin, ["lines-are-utf-8"]),
     stream_mutant("unescapes-newlines", UnescapesNewlines, ["newlines-are-escaped"]),
     stream_mutant("hears-no-cancellation", HearsNoCancellation, ["nothing-comes-after-cancel"]),
     process_mutant("stays-for-ever", "exits-when-stdin-ends", "legacy-exits-when-stdin-ends"),
