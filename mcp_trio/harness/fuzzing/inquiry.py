@@ -24,8 +24,9 @@ TRIES: Final = 2
 """How often a case is played again before it counts as one that does not fail alone."""
 SHORT_DEADLINE: Final = 1.0
 """Seconds to wait for an answer while a case is made smaller that makes a peer hang."""
-ROUNDS: Final = 12
-"""How often the same cases are repeated to see whether use grows."""
+MOST_ROUNDS: Final = 2_000
+GROWTH_TIME: Final = 20.0
+"""How often, and for how many seconds, the same cases are repeated to see whether use grows."""
 GROWING: Final = ("bounded-memory", "bounded-descriptors")
 
 
@@ -68,15 +69,11 @@ async def try_again(
     accusation: Accusation,
     cases: Sequence[Case],
     *,
-    repeat: int = 1,
     deadline: float | None = None,
 ) -> Proof | None:
     """Play cases on a new connection; proof, if the same is seen again."""
     if accusation.oracle in GROWING:
-        await subject.play_anew(cases, repeat=max(repeat, ROUNDS))
-        if grows_again(subject.usage_anew, accusation.oracle):
-            return Proof(accusation, tuple(cases), max(repeat, ROUNDS))
-        return None
+        return await _grow_again(subject, accusation, cases)
     try:
         played = await subject.play_anew(cases, deadline=deadline)
     except TargetGone as exc:
@@ -84,6 +81,23 @@ async def try_again(
             raise
         return Proof(attrs.evolve(accusation, message=str(exc)), tuple(cases))
     return _proof(accusation, played)
+
+
+async def _grow_again(
+    subject: Subject, accusation: Accusation, cases: Sequence[Case]
+) -> Proof | None:
+    """Repeat cases until use has grown by a lot, or has had the time to."""
+    until = trio.current_time() + GROWTH_TIME
+
+    def grown() -> bool:
+        return grows_again(subject.usage_anew, accusation.oracle)
+
+    await subject.play_anew(
+        cases,
+        repeat=MOST_ROUNDS,
+        enough=lambda: grown() or trio.current_time() >= until,
+    )
+    return Proof(accusation, tuple(cases), len(subject.usage_anew)) if grown() else None
 
 
 def _proof(accusation: Accusation, played: Sequence[Played]) -> Proof | None:
@@ -102,10 +116,7 @@ async def minimise(subject: Subject, proof: Proof, until: float) -> Proof:
     deadline = min(SHORT_DEADLINE, subject.deadline) if hangs else None
 
     async def cases_fail(cases: list[Case]) -> bool:
-        found = await try_again(
-            subject, proof.accusation, cases, repeat=proof.repeat, deadline=deadline
-        )
-        return found is not None
+        return await try_again(subject, proof.accusation, cases, deadline=deadline) is not None
 
     cases = list(proof.cases)
     if len(cases) > 1:
@@ -118,7 +129,7 @@ async def minimise(subject: Subject, proof: Proof, until: float) -> Proof:
         cases[number] = await smallest(cases[number], case_fails, until)
     # Once more, with the whole deadline.
     if tuple(cases) != proof.cases or hangs:
-        with trio.move_on_after(10 * subject.deadline):
-            repeated = await try_again(subject, proof.accusation, cases, repeat=proof.repeat)
+        with trio.move_on_after(GROWTH_TIME + 10 * subject.deadline):
+            repeated = await try_again(subject, proof.accusation, cases)
             best = repeated or best
     return best

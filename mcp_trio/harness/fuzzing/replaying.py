@@ -40,7 +40,7 @@ async def replay_finding(target: ServerTarget, replay: Replay) -> Replayed:
     guard = Guard(await _protected(target, replay))
     opening = open_subject(target, replay.revision, deadline=replay.deadline, guard=guard)
     async with opening as subject:
-        proof = await try_again(subject, accusation, replay.cases, repeat=replay.repeat)
+        proof = await try_again(subject, accusation, replay.cases)
     if proof is None:
         return Replayed(None)
     return Replayed(proof.accusation.message, proof.exchange)

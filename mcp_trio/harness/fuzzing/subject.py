@@ -8,7 +8,7 @@ its own.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
@@ -102,9 +102,19 @@ class Subject:
         return played
 
     async def play_anew(
-        self, cases: Iterable[Case], *, repeat: int = 1, deadline: float | None = None
+        self,
+        cases: Iterable[Case],
+        *,
+        deadline: float | None = None,
+        repeat: int = 1,
+        enough: Callable[[], bool] = lambda: False,
     ) -> list[Played]:
         """Play cases on a new connection, as far as it lasts. May give fewer than there are cases.
+
+        Args:
+            deadline: Seconds for an answer, if not as many as usual.
+            repeat: How often all of it is done; after each time `usage_anew` grows by a look.
+            enough: Asked after each time whether that may do.
 
         Raises:
             TargetGone: There is no connection to be had.
@@ -122,6 +132,8 @@ class Subject:
                 if repeat > 1:
                     del found[:-1]
                     self._measure(link.talk, self.usage_anew)
+                    if enough():
+                        break
         finally:
             await link.close()
         return found

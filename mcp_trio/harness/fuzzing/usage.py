@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -22,6 +21,8 @@ FEWEST: Final = 12
 """Looks without which nothing is said."""
 MUCH_MEMORY: Final = 24 * 2**20
 MANY_DESCRIPTORS: Final = 16
+FEWEST_ROUNDS: Final = 8
+MUCH_AGAIN: Final = 64 * 2**20
 SHARE: Final = 0.2
 """By what part of it memory has to grow, too."""
 
@@ -104,17 +105,15 @@ def _grows(values: Sequence[int], least: int, share: float) -> tuple[int, int] |
 
 
 def grows_again(series: Sequence[Usage], oracle: str) -> bool:
-    """Whether use grew while the same cases were played again and again to a new process.
+    """Whether use grew by a lot while the same cases were played again and again to a new process.
 
-    The first third is for warming up; in the rest each look has to be above that before it, but for
-    a few.
+    The first third is for warming up. What a collector of garbage has not come to yet looks the
+    same for a while, so it takes a lot, and it has to go on.
     """
-    values = [usage.memory if oracle == "bounded-memory" else usage.descriptors for usage in series]
+    of_memory = oracle == "bounded-memory"
+    values = [usage.memory if of_memory else usage.descriptors for usage in series]
     rest = values[len(values) // 3 :]
-    if len(rest) < 4:
+    if len(values) < FEWEST_ROUNDS:
         return False
-    least = 2 * 2**20 if oracle == "bounded-memory" else len(rest) // 2
-    rising = sum(after > before for before, after in pairwise(rest))
-    middle = rest[len(rest) // 2]
-    still = rest[-1] - middle >= (middle - rest[0]) / 3
-    return rising >= len(rest) // 2 and still and rest[-1] - rest[0] >= least
+    total, late = rest[-1] - rest[0], rest[-1] - rest[len(rest) // 2]
+    return total >= (MUCH_AGAIN if of_memory else MANY_DESCRIPTORS) and late >= total / 3
