@@ -113,17 +113,20 @@ class FrameWire(Wire):
         self.child = child
         self._stream = stream
         self._frames: list[bytes] = []
+        # A check sends while its session answers what the server asks, and streams allow one only.
+        self._sending = trio.Lock()
 
     async def send(self, frame: bytes) -> None:
         await self.send_many([frame])
 
     async def send_many(self, frames: Sequence[bytes]) -> None:
-        for frame in frames:
-            self.exchange.add("sent", frame, connection=self.number)
-        try:
-            await self._stream.send(frames)
-        except BROKEN as exc:
-            raise WireEnded(f"the peer takes no more: {exc}") from exc
+        async with self._sending:
+            for frame in frames:
+                self.exchange.add("sent", frame, connection=self.number)
+            try:
+                await self._stream.send(frames)
+            except BROKEN as exc:
+                raise WireEnded(f"the peer takes no more: {exc}") from exc
 
     async def receive(self) -> bytes:
         if not self._frames:
@@ -160,11 +163,12 @@ class LineWire(FrameWire):
         self._send_stream = stream.send_stream
 
     async def send_bytes(self, data: bytes) -> None:
-        self.exchange.add("sent", data, label="bytes", connection=self.number)
-        try:
-            await self._send_stream.send_all(data)
-        except BROKEN as exc:
-            raise WireEnded(f"the peer takes no more: {exc}") from exc
+        async with self._sending:
+            self.exchange.add("sent", data, label="bytes", connection=self.number)
+            try:
+                await self._send_stream.send_all(data)
+            except BROKEN as exc:
+                raise WireEnded(f"the peer takes no more: {exc}") from exc
 
     async def end_input(self) -> None:
         self.note("the harness closes its side")
