@@ -34,6 +34,7 @@ from mcp_trio.wire.jsonrpc import JSON, JSONObject
 LATE: Final = 0.1
 """Seconds by which an answer has to follow the proof that its cancellation was read: what was
 written before that may have waited in a queue."""
+RESERVED: Final = "io.modelcontextprotocol/"
 LARGE: Final = 1_000_000
 """Bytes of a case after which a peer may have had enough."""
 
@@ -352,9 +353,19 @@ def _wrong_params(
 
 def _fits(asked: Asked, revision: str) -> bool:
     """Whether a request is what the schema of the revision says."""
+    params = asked.params or {}
     row = find_method(asked.method, "client", revision)
     reference = "base:RequestParams" if row is None else row.params
-    return _misfit("", asked.params or {}, reference) is None
+    return _plain_meta(params.get("_meta", {})) and _misfit("", params, reference) is None
+
+
+def _plain_meta(meta: JSON) -> bool:
+    """Whether there is nothing in `_meta` that anybody could refuse."""
+    if not isinstance(meta, dict) or type(meta.get("progressToken", "")) not in (str, int):
+        return False
+    reserved = {key: value for key, value in meta.items() if key.startswith(RESERVED)}
+    known = {keys.PROTOCOL_VERSION: str, keys.CLIENT_INFO: dict, keys.CLIENT_CAPABILITIES: dict}
+    return all(type(value) is known.get(key) for key, value in reserved.items())
 
 
 def _misfit(what: str, value: JSONObject, reference: str) -> tuple[str, str] | None:
