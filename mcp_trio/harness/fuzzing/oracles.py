@@ -105,7 +105,7 @@ class Oracle:
 
 def _still_answers(trace: Trace) -> Iterator[Accusation]:
     if trace.stuck:
-        message = f"the server took no more input for {trace.deadline:g} s"
+        message = f"the server took no more input for over {trace.deadline:g} s"
         yield Accusation("still-answers", "takes no more input", message, vague=True)
     elif trace.fenced and trace.fence is None and trace.ended is None:
         asked = "server/discover" if is_modern(trace.revision) else "ping"
