@@ -11,7 +11,7 @@ import trio
 from fuzz import loop
 from fuzz.mill import RESULTS, Mill, written
 from fuzz.mutation import copied
-from fuzz.oracle import Fault, Witness, nothing_logged
+from fuzz.oracle import Fault, Witness
 from mcp_trio import ElicitResult, open_client
 from mcp_trio.client.client import Client
 from mcp_trio.connection import MemoryFrameStream, memory_frame_pair
@@ -224,8 +224,7 @@ async def visit(calls: Sequence[Call], mill: Mill, version: str, mode: str) -> W
 
 def visit_once(calls: Sequence[Call], mill: Mill, version: str, mode: str = "auto") -> Witness:
     """The same in an event loop of its own."""
-    with nothing_logged():
-        return loop.run(visit, calls, mill, version, mode, random=mill.random)
+    return loop.run(visit, calls, mill, version, mode, random=mill.random)
 
 
 def random_visit(random: Random, length: int = 10) -> Witness:

@@ -15,13 +15,20 @@ import trio
 import trio.testing
 from trio._core import _run
 
+from fuzz.oracle import nothing_logged
+
 Ts = TypeVarTuple("Ts")
 T = TypeVar("T")
 
 
 def run(main: Callable[[*Ts], Awaitable[T]], *args: *Ts, random: Random | None = None) -> T:
-    """Run an async function in virtual time; `random` is where the order of tasks comes from."""
+    """Run an async function in virtual time; `random` is where the order of tasks comes from.
+
+    Raises:
+        Fault: Our code has logged a failure of its own.
+    """
     if random is not None:
         _run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc] # as Trio does it itself
         _run._r.seed(random.getrandbits(32))
-    return trio.run(main, *args, clock=trio.testing.MockClock(autojump_threshold=0))
+    with nothing_logged():
+        return trio.run(main, *args, clock=trio.testing.MockClock(autojump_threshold=0))

@@ -40,6 +40,8 @@ WARM = 0.25
 """How much of a run may pass before its memory has to be flat."""
 GROWTH = 1.05, 4.0
 """How much more memory the last quarter may take than the second one: a factor, or megabytes."""
+TOLD = 50_000
+"""Messages between two lines of progress."""
 SHOWN = 12
 """Points of a curve that are printed."""
 
@@ -67,9 +69,14 @@ class Part:
     received: int = 0
     seconds: float = 0.0
     curves: list[list[Sample]] = attrs.field(factory=lambda: [[]])
+    _told: int = 0
 
     def sample(self, pid: int) -> None:
-        self.curves[-1].append(Sample(self.sent, megabytes_of(pid), descriptors_of(pid)))
+        sample = Sample(self.sent, megabytes_of(pid), descriptors_of(pid))
+        if self.sent // TOLD > self._told:
+            self._told = self.sent // TOLD
+            print(f"{self.name}: {self.sent:,} messages, {sample.megabytes:.1f} MB", flush=True)
+        self.curves[-1].append(sample)
 
     def judge(self) -> None:
         """Raises:
@@ -139,7 +146,7 @@ def client_in_memory(part: Part, seed: int) -> None:
         part.sent += witness.sent_count
         part.received += witness.received_count
         since += witness.sent_count
-        if since > BATCH:
+        if since > BATCH or part.sent >= part.wanted:
             since = 0
             _count(part, 0, 0)
 

@@ -8,7 +8,7 @@ import trio
 
 from fuzz import loop
 from fuzz.mill import ANSWERS, Mill, written
-from fuzz.oracle import Fault, Witness, nothing_logged
+from fuzz.oracle import Fault, Witness
 from mcp_trio.connection import MEMORY_FRAMES, FrameStream, MemoryFrameStream
 from mcp_trio.protocol.methods import METHODS
 from mcp_trio.wire.jsonrpc import JSONObject, Received, Request, RequestId, Response
@@ -143,5 +143,4 @@ def converse_once(frames: list[bytes], mill: Mill | None = None) -> Witness:
     from mcp_trio.demo import server
 
     random = None if mill is None else mill.random
-    with nothing_logged():
-        return loop.run(converse, server.serve_frames, frames, mill, random=random)
+    return loop.run(converse, server.serve_frames, frames, mill, random=random)
