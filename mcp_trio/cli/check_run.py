@@ -34,7 +34,10 @@ from mcp_trio.transports.parameters import StdioParameters
 
 FAILURES: Final = (model.Failed, OSError, TransportError, WireEnded)
 JOBS: Final = 4
-DEMO_JOBS: Final = 6  # on each transport: most of the time they wait, and there are six of these
+#: Over each transport of the demo server, all at a time. Most checks wait most of the time; but on
+#: stdio each worker has a process of its own, and starting these is what takes the time.
+DEMO_JOBS: Final = 6
+DEMO_STDIO_JOBS: Final = 3
 NAMED: Final = 3  # checks in an error message
 
 Jobs = AbstractAsyncContextManager[list[Job]]
@@ -84,10 +87,11 @@ class Order:
         reports: dict[str, Report] = {}
         async with opened as found:
             jobs = [job for job in found if self._asked(job) != ()]
-            at_a_time = self.jobs or (JOBS if len(jobs) == 1 else DEMO_JOBS)
+            alone = len(jobs) == 1
 
             async def work(job: Job) -> None:
-                with explained(job.name if len(jobs) == 1 else job.label):
+                with explained(job.name if alone else job.label):
+                    at_a_time = self.jobs or (JOBS if alone else demo_jobs(job.transport))
                     reports[job.transport] = await self._check(job, progress, at_a_time)
 
             async with trio.open_nursery() as nursery:
@@ -167,6 +171,11 @@ class Order:
             if name not in known:
                 raise click.UsageError(f"--transport is one of {', '.join(known)}.")
         return [name for name in known if name in (self.transports or known)]
+
+
+def demo_jobs(transport: Transport) -> int:
+    """How many checks run at a time over one of many transports."""
+    return DEMO_STDIO_JOBS if transport == "stdio" else DEMO_JOBS
 
 
 def check_fits(check: Check, job: Job, revision: str) -> bool:
