@@ -14,6 +14,7 @@ from typing import Any, Final
 import attrs
 import trio
 
+from mcp_trio.harness.aftermath import harmless
 from mcp_trio.harness.model import Failed, NotApplicable
 from mcp_trio.harness.probe import ServerProbe
 from mcp_trio.harness.samples import NoSample, sample
@@ -26,6 +27,7 @@ MOST_OTHERS: Final = 4
 """Tools that are called at a time, and resources and prompts that are read."""
 CALL_TIME: Final = 1.5  # seconds for all calls together; one that is not over then is cancelled
 SOON: Final = 0.3  # seconds: a call without an answer until then takes a while
+SOON_IN_PINGS: Final = 10  # on a machine that is busy it may take as long as so many pings
 
 _TIME = re.compile(r"delay|duration|pause|sleep|wait|seconds|interval|\bms\b|milli", re.I)
 _MILLISECONDS = re.compile(r"ms$|milli", re.I)
@@ -215,24 +217,32 @@ async def running_call(
     """
     tools = await _tools(probe)
     await session.fence()  # how long a process takes to start is not how long a call takes
+    soon = max(SOON, SOON_IN_PINGS * await seconds_for_nothing(session))
     keep_silent(session)
     try:
-        return await _running_call(session, tools, seconds, ends_alone)
+        return await _running_call(session, tools, seconds, soon, ends_alone)
     except Failed as exc:
         if session.ended is None:
             raise
         raise NotApplicable(f"a tool ended the server: {exc.message}") from exc
 
 
+async def seconds_for_nothing(session: Session) -> float:
+    """How long the server takes just now for a request that costs it nothing."""
+    began = trio.current_time()
+    await session.request(harmless(session))
+    return trio.current_time() - began
+
+
 async def _running_call(
-    session: Session, tools: list[JSONObject], seconds: float, ends_alone: bool
+    session: Session, tools: list[JSONObject], seconds: float, soon: float, ends_alone: bool
 ) -> Running:
     for tool in [tool for tool in tools if ends_alone and any(_times(tool))]:
         running = await _start(session, tool, seconds)
-        if await _takes_a_while(session, [running]):
+        if await _takes_a_while(session, [running], soon):
             return running
     posted = [await _start(session, tool, seconds) for tool in tools if not any(_times(tool))]
-    slow = await _takes_a_while(session, posted)
+    slow = await _takes_a_while(session, posted, soon)
     for running in slow[1:]:
         await session.notify("notifications/cancelled", {"requestId": running.id})
     if not slow:
@@ -260,9 +270,19 @@ async def start_again(session: Session, tool: str, arguments: JSONObject) -> Run
     return Running(id, token, since, tool, arguments)
 
 
-async def _takes_a_while(session: Session, started: list[Running]) -> list[Running]:
-    await trio.sleep(SOON)
-    return [running for running in started if not session.replies(running.id, running.since)]
+async def _takes_a_while(session: Session, started: list[Running], soon: float) -> list[Running]:
+    """Those of some calls that have no answer soon; the ones that told of progress come first."""
+    await trio.sleep(soon)
+    slow = [running for running in started if not session.replies(running.id, running.since)]
+    return sorted(slow, key=lambda running: not _has_progress(session, running))
+
+
+def _has_progress(session: Session, running: Running) -> bool:
+    return any(
+        as_object(frame.object.get("params")).get("progressToken") == running.token
+        for frame in session.received[running.since :]
+        if frame.method == "notifications/progress"
+    )
 
 
 def as_object(value: Any) -> JSONObject:
