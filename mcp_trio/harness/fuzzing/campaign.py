@@ -69,7 +69,8 @@ SAMPLE_EVERY: Final = 0.25
 RECENT: Final = 20
 """Cases that are reported when a server is gone for good."""
 SUSPECTS: Final = 40
-"""Cases that are repeated to see which of them makes use grow."""
+SUSPECT_STEPS: Final = 400
+"""Cases, and steps in them, that are repeated to see which of them makes use grow."""
 LETHAL: Final = ("no-crash", "still-answers")
 TRIED_ANYWAY: Final = 10
 """Of cases that hold what is known to be lethal, every so-many-th is played all the same."""
@@ -453,8 +454,7 @@ class _Examiner:
         if not subject.sample(SAMPLE_EVERY):
             return
         for accusation in growth(subject.usage):
-            history = list(subject.history)
-            suspects = history[:: -(-len(history) // SUSPECTS)]
+            suspects = _suspects(list(subject.history))
             if campaign.knows(accusation, suspects[-1], self._turn.revision):
                 continue
             proof = await try_again(subject, accusation, suspects)
@@ -474,6 +474,13 @@ class _Examiner:
             cases = (*list(self._subject.history)[-RECENT:], case)
             proof = Proof(Accusation("no-crash", "gone for good", message, ()), cases)
             await campaign.report(proof, self._turn.revision)
+
+
+def _suspects(history: Sequence[Case]) -> list[Case]:
+    """Some of many cases, from all over them, and not all steps of the long ones."""
+    some = history[:: -(-len(history) // SUSPECTS)]
+    most = SUSPECT_STEPS // len(some)
+    return [attrs.evolve(case, steps=case.steps[:most]) for case in some]
 
 
 def _turn_seconds(plan: Plan, revisions: int) -> float:

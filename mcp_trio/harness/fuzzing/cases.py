@@ -175,6 +175,30 @@ class Post(Step):
 
 
 @attrs.frozen
+class At(Step):
+    """For clients: what follows is sent when the client makes its n-th request, before the answer.
+
+    In the frames that follow, `"$id"` stands for the id of that request.
+    """
+
+    do = "at"
+    request: int
+
+
+@attrs.frozen
+class Instead(Step):
+    """For clients: this frame in place of the answer to the request."""
+
+    do = "instead"
+    frame: bytes
+    what: str = ""
+
+    @property
+    def shape(self) -> str:
+        return f"instead {self.what}".rstrip()
+
+
+@attrs.frozen
 class Flood(Step):
     """Send a request many times in a row, each under an id of its own, without waiting."""
 
@@ -244,6 +268,7 @@ _STEPS: Final[dict[str, type[Step]]] = {
     step.do: step
     for step in (
         Ask, Tell, Cancel, Send, Raw, Post, Flood, Await, Pause, Stall, EndInput, Cut, Signal,
+        At, Instead,
     )
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 
 from mcp_trio.harness.fuzzing.cases import Case
-from mcp_trio.harness.model import LEVELS, Level
+from mcp_trio.harness.model import LEVELS, Level, Role
 from mcp_trio.protocol.revisions import REVISIONS
 from mcp_trio.wire.jsonrpc import JSONObject
 
@@ -28,6 +28,7 @@ class Replay:
 
     Attributes:
         target: How the target was named at the end of the command line.
+        role: What it is.
         oracle, cause, level, message: What it was accused of.
         seed: The seed of the run that found it.
         cases: What is played on one connection; the last one shows the fault.
@@ -36,6 +37,7 @@ class Replay:
     """
 
     target: str
+    role: Role = "server"
     revision: str
     oracle: str
     cause: str

@@ -21,7 +21,7 @@ FEWEST: Final = 12
 """Looks without which nothing is said."""
 MUCH_MEMORY: Final = 24 * 2**20
 MANY_DESCRIPTORS: Final = 16
-FEWEST_ROUNDS: Final = 8
+FEWEST_ROUNDS: Final = 6
 MUCH_AGAIN: Final = 64 * 2**20
 SHARE: Final = 0.2
 """By what part of it memory has to grow, too."""
