@@ -10,7 +10,9 @@ pattern or a condition asks for too much, that is a `NoSample`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import islice, product
 from typing import Any, Final, Literal, TypeAlias, TypeGuard
 
@@ -97,10 +99,18 @@ def sample(schema: JSONObject) -> JSON:
     Raises:
         NoSample: The schema accepts nothing, is not valid, or asks for more than is tried.
     """
+    # Checks ask for the same few schemas again and again, and compiling one takes milliseconds.
+    found: JSON = json.loads(_sample(json.dumps(schema, sort_keys=True)))
+    return found
+
+
+@lru_cache(maxsize=512)
+def _sample(text: str) -> str:
+    schema = json.loads(text)
     validator = _compiled(schema)
     for value in islice(_Maker(schema).values(schema), MOST_TRIED):
         if validator.is_valid(value):
-            return value
+            return json.dumps(value)
     raise NoSample("found no value that the schema accepts")
 
 
