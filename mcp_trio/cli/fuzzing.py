@@ -1,10 +1,12 @@
-"""`mcp-trio fuzz`: what a server does with what nobody thought of sending."""
+"""`mcp-trio fuzz`: what a server or a client does with what nobody thought of sending."""
 
 import secrets
 import shlex
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 
     from mcp_trio.harness.fuzzing.campaign import Plan, Progress
     from mcp_trio.harness.fuzzing.files import Replay
-    from mcp_trio.harness.fuzzing.replaying import Replayed
-    from mcp_trio.harness.model import Report
+    from mcp_trio.harness.handover import ClientTarget, Way
+    from mcp_trio.harness.model import Report, Transport
     from mcp_trio.harness.targets import ServerTarget
 
 BROKEN: Final = 1
@@ -82,6 +84,25 @@ there, 2 usage, 3 no connection.
     help="An HTTP header for the server at a URL.",
 )
 @click.option("--sse", is_flag=True, help="The URL is the event stream of HTTP+SSE (2024-11-05).")
+@click.option(
+    "--role",
+    type=click.Choice(["server", "client"]),
+    default="server",
+    show_default=True,
+    help="What the target is. A client is a command after --.",
+)
+@click.option(
+    "--transport",
+    type=click.Choice(["stdio", "http", "sse"]),
+    help="For a client: what to reach the harness over; stdio by default.",
+)
+@click.option(
+    "--hand-over",
+    "--via",
+    "way",
+    type=click.Choice(["argument", "environment", "file"]),
+    help="For a client: how it is told where its server is, as for check; argument by default.",
+)
 @click.option(
     "--layer",
     "layers",
@@ -159,6 +180,9 @@ there, 2 usage, 3 no connection.
 def fuzz(
     target_word: str | None,
     target: str | None,
+    role: str,
+    transport: "Transport | None",
+    way: "Way | None",
     replay: Path | None,
     strict: bool,
     as_json: bool,
@@ -166,7 +190,7 @@ def fuzz(
     html: Path | None,
     **options: Any,
 ) -> None:
-    """Send a server what it does not expect, and judge how it bears that.
+    """Send a server, or a client, what it does not expect, and judge how it bears that.
 
     Every finding is shown again before it is reported, made as small as possible, and written to a
     file that shows it again.
@@ -175,6 +199,7 @@ def fuzz(
     mcp-trio fuzz                                              the demo server, for a minute
     mcp-trio fuzz --seconds 3600 -- npx -y some-server         a server that is started
     mcp-trio fuzz --layer headers https://example.com/mcp      one that runs
+    mcp-trio fuzz --role client -- my-client {command}         a client
     mcp-trio fuzz --replay FILE                                a finding, once more
     """
     command = tuple(click.get_current_context().obj or ())
@@ -184,13 +209,16 @@ def fuzz(
         env=options.pop("env"),
         header=options.pop("header"),
         sse=options.pop("sse"),
+        client=role == "client",
+        transport=transport,
+        way=way,
     )
     if replay is not None:
         _replay(replay, where, as_json=as_json)
         return
     from mcp_trio.cli.checking import show_reports, write_reports
 
-    report = _fuzz(where.target(), **options)
+    report = _fuzz(where, **options)
     write_reports([report], junit, html, strict=strict)
     show_reports([report], as_json=as_json)
     if report.is_bad(strict=strict):
@@ -206,13 +234,16 @@ class _Where:
     env: Sequence[str] = ()
     header: Sequence[str] = ()
     sse: bool = False
+    client: bool = False
+    transport: "Transport | None" = None
+    way: "Way | None" = None
 
     @property
     def named(self) -> bool:
         return self.word is not None or bool(self.command)
 
-    def target(self) -> "ServerTarget":
-        """The target.
+    def server(self) -> "ServerTarget":
+        """The server.
 
         Raises:
             click.UsageError: It is none, or the options do not fit it.
@@ -221,6 +252,8 @@ class _Where:
         from mcp_trio.harness.targets import command_target, url_target
         from mcp_trio.transports.parameters import StdioParameters
 
+        if self.transport or self.way:
+            raise click.UsageError("--transport and --hand-over are for clients.")
         target = read_target(self.word, self.command, read_env(self.env))
         headers = read_headers(self.header, target)
         if target.url is not None:
@@ -231,29 +264,47 @@ class _Where:
         words = None if self.command else shlex.quote(target.name)
         return command_target(parameters, target.name, words)
 
+    def program(self) -> "ClientTarget":
+        """The client; the bundled one if there is no other.
+
+        Raises:
+            click.UsageError: It is none, or the options do not fit it.
+        """
+        from mcp_trio.harness.handover import WAYS, program_target
+
+        if self.word is not None:
+            raise click.UsageError(f"A client is started: write -- COMMAND, not {self.word!r}.")
+        if self.env or self.header or self.sse:
+            raise click.UsageError("--env, --header and --sse are for servers.")
+        command = self.command or (sys.executable, "-m", "mcp_trio.harness.demo_client")
+        return program_target(command, transport=self.transport or "stdio", way=self.way or WAYS[0])
+
 
 # Fuzzing
 
 
-def _fuzz(
-    target: "ServerTarget",
-    *,
-    deadline: float,
-    allow_writes: bool,
-    **options: Any,
-) -> "Report":
+def _fuzz(where: _Where, *, deadline: float, allow_writes: bool, **options: Any) -> "Report":
     from mcp_trio.cli.check_run import explained, quiet
     from mcp_trio.cli.ending import run_until_signal
     from mcp_trio.harness.fuzzing.campaign import fuzz_server
+    from mcp_trio.harness.fuzzing.client_campaign import fuzz_client
     from mcp_trio.harness.model import NotApplicable
     from mcp_trio.harness.probe import Options
 
     plan = _plan(**options)
     limits = Options(deadline=deadline, allow_writes=allow_writes)
-    with _Live() as live, quiet(), explained(target.name):
-        run = partial(fuzz_server, target, plan, options=limits, on_progress=live.progress)
+    run: Callable[..., Awaitable[Report]]
+    if where.client:
+        if options["layers"] or options["database"] is not None:
+            raise click.UsageError("--layer and --database are for servers.")
+        client = where.program()
+        name, run = client.name, partial(fuzz_client, client)
+    else:
+        server = where.server()
+        name, run = server.name, partial(fuzz_server, server)
+    with _Live() as live, quiet(), explained(name):
         try:
-            return run_until_signal(run)
+            return run_until_signal(partial(run, plan, options=limits, on_progress=live.progress))
         except NotApplicable as exc:
             raise click.UsageError(f"Nothing to send: {exc.message}.") from None
 
@@ -344,38 +395,55 @@ def _replay(path: Path, where: _Where, *, as_json: bool) -> None:
     except NoReplay as exc:
         raise click.UsageError(f"{exc}.") from None
     if not where.named:
-        where = _from_words(replay.target, where)
-    replayed = _play(where.target(), replay)
-    still = replayed.message is not None
-    _say(replay, replayed, as_json=as_json)
-    if still:
+        where = _from_words(replay, where)
+    message = _play(where, replay)
+    _say(replay, message, as_json=as_json)
+    if message is not None:
         click.get_current_context().exit(BROKEN)
 
 
-def _from_words(words: str, where: _Where) -> _Where:
+def _from_words(replay: "Replay", where: _Where) -> _Where:
     """The target that a replay file names, in the words of the command line that made it."""
-    parts = shlex.split(words)
-    if parts[:1] == ["--"]:
-        return attrs.evolve(where, command=tuple(parts[1:]))
-    if "--header" in parts and not where.header:
+    words = shlex.split(replay.target)
+    options, command = words, []
+    if "--" in words:
+        cut = words.index("--")
+        options, command = words[:cut], words[cut + 1 :]
+    given: dict[str, Any] = dict(pairwise(options))
+    if "--header" in options and not where.header:
         raise click.UsageError("The target needs headers: give them with --header, and its URL.")
-    return attrs.evolve(where, word=parts[0], sse="--sse" in parts)
+    return attrs.evolve(
+        where,
+        word=None if command else options[0],
+        command=tuple(command),
+        sse="--sse" in options,
+        transport=where.transport or given.get("--transport"),
+        way=where.way or given.get("--hand-over"),
+    )
 
 
-def _play(target: "ServerTarget", replay: "Replay") -> "Replayed":
+def _play(where: _Where, replay: "Replay") -> str | None:
+    """What is seen when a finding is played again; None if it does not show itself."""
     from mcp_trio.cli.check_run import explained, quiet
     from mcp_trio.cli.ending import Failed, run_until_signal
+    from mcp_trio.harness.fuzzing.client_campaign import replay_client_finding
     from mcp_trio.harness.fuzzing.replaying import replay_finding
     from mcp_trio.harness.fuzzing.subject import TargetGone
 
-    with quiet(), explained(target.name):
+    async def play() -> str | None:
+        if replay.role == "client":
+            return await replay_client_finding(where.program(), replay)
+        return (await replay_finding(where.server(), replay)).message
+
+    name = where.word or shlex.join(where.command) or "demo"
+    with quiet(), explained(name):
         try:
-            return run_until_signal(partial(replay_finding, target, replay))
+            return run_until_signal(play)
         except TargetGone as exc:
-            raise Failed(f"no connection to {target.name}: {exc}") from exc
+            raise Failed(f"no connection to {name}: {exc}") from exc
 
 
-def _say(replay: "Replay", replayed: "Replayed", *, as_json: bool) -> None:
+def _say(replay: "Replay", message: str | None, *, as_json: bool) -> None:
     from mcp_trio.cli.checking import print_json, print_text
     from mcp_trio.cli.untrusted import one_line
 
@@ -385,11 +453,11 @@ def _say(replay: "Replay", replayed: "Replayed", *, as_json: bool) -> None:
                 "oracle": replay.oracle,
                 "level": replay.level,
                 "revision": replay.revision,
-                "stillThere": replayed.message is not None,
-                "message": replayed.message,
+                "stillThere": message is not None,
+                "message": message,
             }
         )
-    elif replayed.message is None:
+    elif message is None:
         print_text(f"{replay.oracle}: it does not happen any more.\n")
     else:
-        print_text(f"{replay.oracle}: it still happens: {one_line(replayed.message)}\n")
+        print_text(f"{replay.oracle}: it still happens: {one_line(message)}\n")

@@ -68,7 +68,7 @@ SAMPLE_EVERY: Final = 0.25
 """Seconds between two looks at what a process uses."""
 RECENT: Final = 20
 """Cases that are reported when a server is gone for good."""
-SUSPECTS: Final = 40
+SUSPECTS: Final = 16
 SUSPECT_STEPS: Final = 400
 """Cases, and steps in them, that are repeated to see which of them makes use grow."""
 LETHAL: Final = ("no-crash", "still-answers")
@@ -454,8 +454,8 @@ class _Examiner:
         if not subject.sample(SAMPLE_EVERY):
             return
         for accusation in growth(subject.usage):
-            suspects = _suspects(list(subject.history))
-            if campaign.knows(accusation, suspects[-1], self._turn.revision):
+            suspects = _shortened(subject.cases_when_it_grew(accusation.oracle, SUSPECTS))
+            if not suspects or campaign.knows(accusation, suspects[-1], self._turn.revision):
                 continue
             proof = await try_again(subject, accusation, suspects)
             if proof is None:
@@ -476,11 +476,10 @@ class _Examiner:
             await campaign.report(proof, self._turn.revision)
 
 
-def _suspects(history: Sequence[Case]) -> list[Case]:
-    """Some of many cases, from all over them, and not all steps of the long ones."""
-    some = history[:: -(-len(history) // SUSPECTS)]
-    most = SUSPECT_STEPS // len(some)
-    return [attrs.evolve(case, steps=case.steps[:most]) for case in some]
+def _shortened(cases: Sequence[Case]) -> list[Case]:
+    """Cases without the ends of long ones, so that they can be repeated often."""
+    most = SUSPECT_STEPS // max(1, len(cases))
+    return [attrs.evolve(case, steps=case.steps[:most]) for case in cases]
 
 
 def _turn_seconds(plan: Plan, revisions: int) -> float:

@@ -315,6 +315,10 @@ class Case:
     def __repr__(self) -> str:
         return f"<Case of {len(self.steps)} steps: {self.shape[:200]}>"
 
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        """What Hypothesis prints, which would otherwise be each byte of a megabyte."""
+        printer.text(repr(self))
+
     @property
     def ends_connection(self) -> bool:
         return any(isinstance(step, ENDINGS) for step in self.steps)

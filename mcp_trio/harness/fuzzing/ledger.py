@@ -32,6 +32,7 @@ EXACT: Final = 2**53
 REMEMBERED: Final = 5_000
 """Ids that are remembered after they were answered, and ids of what was not clear."""
 NULL: Final[Key] = ("null", "")
+_HALF: Final = re.compile("[\ud800-\udfff]")
 
 
 def key_of(id: JSON) -> Key:
@@ -44,7 +45,7 @@ def key_of(id: JSON) -> Key:
         case int() | float():
             return "number", _number(id)
         case str():
-            return "string", re.sub("[\ud800-\udfff\ufffd]", "?", id)
+            return "string", _HALF.sub("?", id).replace("\ufffd", "?")
         case _:
             return "json", json.dumps(id, sort_keys=True)
 
@@ -328,7 +329,7 @@ class Ledger:
             self._answered[key] = came.asked
             self._has_read(came.asked.serial, came.at)
             _forget(self._answered)
-        elif key in self._unclear or (id is None and self._trace_unclear):
+        elif key in self._unclear:
             came.verdict = "unclear"
             numbers = [sent for sent in self._unclear.get(key, ()) if isinstance(sent, int)]
             if isinstance(id, int) and numbers and id not in numbers:
@@ -347,10 +348,6 @@ class Ledger:
         if self._unread:
             self._unread = [asked for asked in self._unread if asked.cancel_read_at is None]
 
-    @property
-    def _trace_unclear(self) -> bool:
-        return self._was_unclear or (self.trace is not None and self.trace.unclear)
-
     def _progress(self, params: JSONObject) -> Progress:
         token, now = key_of(params.get("progressToken")), params.get("progress")
         known = token in self._tokens or self._unclear_tokens
@@ -363,11 +360,13 @@ class Ledger:
 
     def unclear_ids(self) -> list[RequestId]:
         """Ids under which something may still be running that was not clear."""
-        return [id for ids in self._unclear.values() for id in ids]
+        found = [id for ids in self._unclear.values() for id in ids]
+        return [id for id in found if isinstance(id, int) or not _HALF.search(id)]
 
     def forget_unclear(self) -> None:
         """Forget ids of what was not clear, except for the newest. A case is over."""
         self._was_unclear = self._trace.unclear
+        self._unclear.pop(NULL, None)  # the fence has been answered, and so errors without an id
         _forget(self._unclear, keep=500)
         _forget(self._tokens, keep=500)
 

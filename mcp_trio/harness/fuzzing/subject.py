@@ -21,7 +21,7 @@ from mcp_trio.harness.fuzzing.cases import Case, Signal
 from mcp_trio.harness.fuzzing.guard import Guard
 from mcp_trio.harness.fuzzing.ledger import Trace
 from mcp_trio.harness.fuzzing.talk import DEADLY, Talk, open_talk
-from mcp_trio.harness.fuzzing.usage import Usage, measure
+from mcp_trio.harness.fuzzing.usage import Usage, measure, when_it_grew
 from mcp_trio.harness.http_target import WebTarget
 from mcp_trio.harness.model import Failed, NotApplicable
 from mcp_trio.harness.targets import ServerTarget
@@ -153,9 +153,20 @@ class Subject:
         self._measure(self._kept.talk, self.usage)
         return True
 
+    def cases_when_it_grew(self, oracle: str, most: int) -> list[Case]:
+        """Cases of the kept connection that were played when its process came to use more."""
+        played = 0 if self._kept is None else self._kept.talk.played
+        first = played - len(self.history)
+        numbers = [number for cases in when_it_grew(self.usage, oracle) for number in cases]
+        chosen = sorted({number for number in numbers[:most] if number >= first})
+        return [self.history[number - first] for number in chosen]
+
     def _measure(self, talk: Talk, series: list[Usage]) -> None:
         child = talk.wire.child
-        if child is not None and (usage := measure(child.pid, talk.ledger.frames)) is not None:
+        if (
+            child is not None
+            and (usage := measure(child.pid, talk.ledger.frames, talk.played)) is not None
+        ):
             series.append(usage)
 
     async def _play(self, talk: Talk, case: Case) -> Played:

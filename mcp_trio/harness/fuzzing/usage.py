@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -33,16 +34,18 @@ class Usage:
 
     Attributes:
         messages: How many messages had been sent to it by then.
+        cases: In how many cases.
         memory: Bytes that were resident.
         descriptors: Files, sockets and pipes that were open.
     """
 
     messages: int
+    cases: int
     memory: int
     descriptors: int
 
 
-def measure(group: int, messages: int) -> Usage | None:
+def measure(group: int, messages: int, cases: int) -> Usage | None:
     """Look at a process group that we started; None if there is no /proc, or no such group."""
     memory = descriptors = 0
     found = False
@@ -54,7 +57,7 @@ def measure(group: int, messages: int) -> Usage | None:
             continue
         memory += resident * PAGE
         found = True
-    return Usage(messages, memory, descriptors) if found else None
+    return Usage(messages, cases, memory, descriptors) if found else None
 
 
 PAGE: Final = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
@@ -104,6 +107,19 @@ def _grows(values: Sequence[int], least: int, share: float) -> tuple[int, int] |
     return (before, after) if stayed and after - before >= max(least, share * before) else None
 
 
+def when_it_grew(series: Sequence[Usage], oracle: str) -> list[range]:
+    """The numbers of the cases between two looks, those first in which use grew most."""
+    rises = [
+        (_used(after, oracle) - _used(before, oracle), range(before.cases, after.cases))
+        for before, after in pairwise(series)
+    ]
+    return [cases for rise, cases in sorted(rises, key=lambda one: -one[0]) if rise > 0]
+
+
+def _used(usage: Usage, oracle: str) -> int:
+    return usage.memory if oracle == "bounded-memory" else usage.descriptors
+
+
 def grows_again(series: Sequence[Usage], oracle: str) -> bool:
     """Whether use grew by a lot while the same cases were played again and again to a new process.
 
@@ -111,7 +127,7 @@ def grows_again(series: Sequence[Usage], oracle: str) -> bool:
     same for a while, so it takes a lot, and it has to go on.
     """
     of_memory = oracle == "bounded-memory"
-    values = [usage.memory if of_memory else usage.descriptors for usage in series]
+    values = [_used(usage, oracle) for usage in series]
     rest = values[len(values) // 3 :]
     if len(values) < FEWEST_ROUNDS:
         return False

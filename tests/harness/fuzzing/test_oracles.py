@@ -25,7 +25,7 @@ from mcp_trio.harness.fuzzing.cases import (
     Tell,
 )
 from mcp_trio.harness.fuzzing.oracles import ORACLES
-from mcp_trio.harness.fuzzing.usage import Usage, grows_again, growth
+from mcp_trio.harness.fuzzing.usage import Usage, grows_again, growth, when_it_grew
 from mcp_trio.harness.mutants.frames import Back, Fault, Frame
 from mcp_trio.harness.requirements import load_requirements
 from mcp_trio.harness.targets import ServerTarget, command_target, server_target
@@ -359,7 +359,7 @@ async def test_http_steps_are_left_out_elsewhere(autojump_clock: MockClock) -> N
 
 
 def series(*values: int) -> list[Usage]:
-    return [Usage(number * 100, value << 20, value) for number, value in enumerate(values)]
+    return [Usage(n * 100, n * 10, value << 20, value) for n, value in enumerate(values)]
 
 
 def test_growth_without_end_is_accused() -> None:
@@ -372,6 +372,11 @@ def test_growth_without_end_is_accused() -> None:
     assert grows_again(series(*range(50, 250, 10)), "bounded-memory")
     assert not grows_again(series(*range(50, 90)), "bounded-memory")  # 26 MiB may be garbage
     assert not grows_again(series(*range(50, 250, 20), *[250] * 20), "bounded-memory")
+
+
+def test_who_was_played_when_it_grew_is_suspected() -> None:
+    """Cases that have nothing to do with it would only make the proof slow."""
+    assert when_it_grew(series(5, 5, 9, 9, 10), "bounded-memory") == [range(10, 20), range(30, 40)]
 
 
 def test_requirements_of_oracles_exist() -> None:
