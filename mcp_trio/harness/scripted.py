@@ -96,6 +96,7 @@ class Link(ABC):
         number: Which one of the exchange.
         ended: Set when nothing more comes from the client.
         pid: The process that the client started for it, on stdio.
+        signaled_at: When that process got SIGTERM.
     """
 
     def __init__(self, exchange: Exchange) -> None:
@@ -104,6 +105,7 @@ class Link(ABC):
         self.ended = trio.Event()
         self.ended_at: float | None = None
         self.pid: int | None = None
+        self.signaled_at: float | None = None
 
     async def send(self, frame: bytes) -> None:
         """Send one frame.
@@ -390,7 +392,6 @@ class Scene:
         reused: Ids that came again while their request still waited for its answer.
         requests: Its HTTP requests.
         listening: Replies to GETs that stay open for what the server has to say at any time.
-        signals: When the process that the client started as its server got SIGTERM.
         stays: The server stays when its stdin is closed, instead of exiting.
         chatty: The server writes to stderr.
         on_http: Called with each HTTP request before it is dealt with; true if that is done then.
@@ -415,7 +416,6 @@ class Scene:
         self.links: list[Link] = []
         self.requests: list[HTTPRequest] = []
         self.listening: list[HTTPReply] = []
-        self.signals: list[float] = []
         self.on_http = on_http
         self.stays = False
         self.chatty = False

@@ -160,7 +160,9 @@ async def _serve_relay(scene: Scene, stream: trio.SocketStream) -> None:
     kind, _, pid = hello.partition(b" ")
     if kind == b"signal":
         scene.exchange.note(f"process {int(pid)} got SIGTERM")
-        scene.signals.append(trio.current_time())
+        for signaled in scene.links:
+            if signaled.pid == int(pid):
+                signaled.signaled_at = trio.current_time()
         scene.changed()
     if kind != b"relay":
         return

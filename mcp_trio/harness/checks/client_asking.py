@@ -30,6 +30,8 @@ from mcp_trio.wire.jsonrpc import JSON, JSONObject
 client_check = partial(check, role="client")
 
 MOMENT: Final = 0.2
+SLOW: Final = 1.0
+"""Seconds for an answer that should not come."""
 REPEATED: Final = ("tools/call", "prompts/get", "resources/read")
 """Requests whose result may ask for something."""
 KINDS: Final = {
@@ -421,6 +423,27 @@ async def client_refuses_malformed_messages(probe: ClientProbe) -> None:
     messages: list[JSON] = [{"role": "nobody", "content": {"type": "harness"}}]
     reaction = await asked(probe, "sampling/createMessage", {**SAMPLE, "messages": messages})
     expect(reaction.result is None, f"a message without legible content gets {reaction.result}")
+
+
+@client_check(
+    "client-stops-answering-when-cancelled",
+    "cancellation-20",
+    meaning="A question that is cancelled gets no answer any more.",
+    revisions=LEGACY,
+)
+async def client_stops_answering_when_cancelled(probe: ClientProbe) -> None:
+    question = (await _question(probe))["question"]
+    async with probe.play_held() as (scene, call):
+        id = scene.next_id()
+        message = {"jsonrpc": "2.0", "id": id, **question}
+        await call.send(message)
+        await call.notify("notifications/cancelled", {"requestId": id})
+        # What comes at once may have crossed with the cancellation on its way.
+        await scene.pause(MOMENT)
+        require(not scene.answers_to(id), "the client answers before it can be cancelled")
+        await scene.pause(SLOW)
+        expect(not scene.answers_to(id), f"{question['method']} was cancelled, and then answered")
+        await call.answer()
 
 
 # Requests that are made again

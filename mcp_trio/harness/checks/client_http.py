@@ -12,7 +12,7 @@ from mcp_trio.harness.healthy import TOOLS, tool
 from mcp_trio.harness.http_scripted import HTTPRequest
 from mcp_trio.harness.model import Failed, NotApplicable
 from mcp_trio.harness.probe import expect, require
-from mcp_trio.harness.scripted import HOLD, Call, HTTPChannel, Refusal, Scene, usual
+from mcp_trio.harness.scripted import HOLD, Answers, Call, HTTPChannel, Refusal, Scene, usual
 from mcp_trio.harness.session import dump
 from mcp_trio.protocol import meta as keys
 from mcp_trio.protocol.errors import HEADER_MISMATCH, UNSUPPORTED_VERSION
@@ -588,7 +588,7 @@ async def client_looks_again_after_a_mismatch(probe: ClientProbe) -> None:
     before: JSONObject = {"tools": [tool("moved", named)], **rest}
     after: JSONObject = {"tools": [tool("moved", marked_)], **rest}
     refusal = Refusal(HEADER_MISMATCH, "Mcp-Param-Region is missing")
-    answers = {"tools/list": [before, after], "tools/call": [refusal, usual]}
+    answers: Answers = {"tools/list": [before, after], "tools/call": [refusal, usual]}
     async with probe.play(answers) as scene:
         await scene.call("tools/call", name="moved")
         try:

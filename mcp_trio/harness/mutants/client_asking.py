@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, Final
 
 import httpx
+import trio
 
 from mcp_trio.harness.demo_client import play
 from mcp_trio.harness.mutants import ClientMutant
@@ -148,7 +149,7 @@ def with_tools(obeys: Callable[[str], bool]) -> Callable[..., Any]:
             return CreateMessageResult(role="assistant", content=use, model="demo")
         return CreateMessageResult(role="assistant", content=TextContent("word"), model="demo")
 
-    declared = {"sampling": {"tools": {}}}
+    declared: JSONObject = {"sampling": {"tools": {}}}
     return partial(play, on_sample=on_sample, capabilities=declared)
 
 
@@ -249,6 +250,18 @@ class KeepsState(ClientFault):
         yield frame
 
 
+async def slow(target: Any, *, mode: str = "auto", **options: Any) -> None:
+    """The demo client, whose model and user take their time."""
+
+    async def on_sample(_params: Any) -> str:
+        await trio.sleep(0.5)
+        return "word"
+
+    await play(
+        target, mode=mode, on_sample=on_sample, on_elicit=None, on_list_roots=None, **options
+    )
+
+
 MUTANTS: Final[tuple[ClientMutant, ...]] = (
     client_mutant("client-answers-undeclared", Undeclared, ["client-declares-what-it-answers"]),
     client_mutant(
@@ -316,6 +329,15 @@ MUTANTS: Final[tuple[ClientMutant, ...]] = (
         "client-samples-too-much",
         Changing("Samples more than was asked for.", says=in_answers(talks)),
         ["client-sampled-messages-are-whole"],
+    ),
+    client_mutant(
+        "client-answers-what-was-cancelled",
+        Changing(
+            "Goes on with what was cancelled.",
+            hears=lambda m: None if m.get("method") == "notifications/cancelled" else m,
+        ),
+        ["client-stops-answering-when-cancelled"],
+        client=slow,
     ),
     client_mutant(
         "client-answers-half",

@@ -239,7 +239,8 @@ def ping_result(message: JSONObject) -> JSONObject:
 
 def untyped(message: JSONObject) -> Any:
     """What a client hears that insists on a resultType."""
-    if is_answer(message) and "result" in message and "resultType" not in message["result"]:
+    result = message.get("result") or {}
+    if "tools" in result and "resultType" not in result:
         return {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32603, "message": "?"}}
     return message
 

@@ -1,4 +1,4 @@
-"""Clients on stdio with one fault each: `python -m mcp_trio.harness.mutants.faulty_client FAULT ...`
+"""Clients on stdio with a fault each: `python -m mcp_trio.harness.mutants.faulty_client FAULT ...`
 
 The rest of the command line is the server. The faults are those that only a process can have:
 in its bytes, and in how it starts and ends its server.
@@ -48,10 +48,11 @@ async def _started(server: Server, change: Change | None = None) -> AsyncIterato
     process = await trio.lowlevel.open_process(
         server, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    assert process.stdin is not None and process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
     stream = _Changed(process.stdout, process.stdin, CLIENT_LINE_LIMIT)
     if change is not None:
-        stream.change = change  # type: ignore[method-assign]
+        stream.change = change
     yield process, stream
 
 
@@ -104,7 +105,8 @@ async def minds(server: Server) -> None:
     process = await trio.lowlevel.open_process(
         server, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    assert process.stdin is not None and process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
     assert process.stderr is not None
     stream = LineStream(process.stdout, process.stdin, CLIENT_LINE_LIMIT)
     with trio.move_on_after(0.3):
