@@ -72,13 +72,17 @@ async def survive(doing: Awaitable[Any]) -> Any:
 
 
 async def everything(list_page: Any, field: str) -> list[Any]:
+    """A whole list; from its beginning again if a cursor is refused."""
     items: list[Any] = []
-    page = await survive(list_page())
-    while page is not None:
-        items += getattr(page, field)
-        if page.next_cursor is None:
+    for _ in range(2):
+        items, page = [], await survive(list_page())
+        while page is not None:
+            items += getattr(page, field)
+            if page.next_cursor is None:
+                return items
+            page = await survive(list_page(cursor=page.next_cursor))
+        if not items:
             break
-        page = await survive(list_page(cursor=page.next_cursor))
     return items
 
 

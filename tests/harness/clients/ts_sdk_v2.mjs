@@ -50,14 +50,19 @@ client.setRequestHandler("sampling/createMessage", async () => ({
 client.setRequestHandler("roots/list", async () => ({ roots: [{ uri: "file:///project" }] }));
 
 const options = { timeout: 4000, onprogress: () => {} };
+// A whole list; from its beginning again if a cursor is refused.
 const all = async (list, field) => {
-  const items = [];
-  let page = await survive(() => list({}));
-  while (page) {
-    items.push(...page[field]);
-    if (page.nextCursor === undefined) break;
-    const cursor = page.nextCursor;
-    page = await survive(() => list({ cursor }));
+  let items = [];
+  for (let round = 0; round < 2; round += 1) {
+    items = [];
+    let page = await survive(() => list({}));
+    while (page) {
+      items.push(...page[field]);
+      if (page.nextCursor === undefined) return items;
+      const cursor = page.nextCursor;
+      page = await survive(() => list({ cursor }));
+    }
+    if (!items.length) break;
   }
   return items;
 };
