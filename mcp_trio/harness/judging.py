@@ -16,6 +16,7 @@ import trio
 from mcp_trio.exceptions import TransportError
 from mcp_trio.harness.exchange import Exchange
 from mcp_trio.harness.model import (
+    MISTAKE,
     Check,
     Failed,
     Finding,
@@ -116,10 +117,12 @@ class Judge:
         except (OSError, TransportError) as exc:
             broken = Failed(f"the {check.role} cannot be reached any more: {exc}")
         except Exception as exc:
-            # A mistake of ours, or a peer that does what nobody thought of: never lose the rest.
+            # A mistake of ours, or a peer that does what nobody thought of: the rest is not lost
+            # for it, and nobody is accused.
+            probe.forget_session()
             where = traceback.extract_tb(exc.__traceback__)[-1]
             text = f"{type(exc).__name__}: {exc} ({where.name}, line {where.lineno})"
-            broken = Failed(f"the check itself failed: {text}")
+            return self._outcome(check, "not applicable", f"{MISTAKE}{text}", began)
         else:
             return self._outcome(check, "passed", "", began)
         probe.forget_session()

@@ -176,6 +176,11 @@ class Finding:
         return self.level.startswith("MUST")
 
 
+MISTAKE: Final = "the check itself failed: "
+"""How the message of an outcome begins that is a mistake of the harness, and says nothing of the
+peer."""
+
+
 @attrs.frozen
 class Outcome:
     """What one check said, in one revision over one transport.
@@ -219,6 +224,11 @@ class Report:
 
     def count(self, verdict: Verdict) -> int:
         return sum(outcome.verdict == verdict for outcome in self.outcomes)
+
+    @property
+    def mistakes(self) -> tuple[Outcome, ...]:
+        """The outcomes of checks that failed themselves."""
+        return tuple(outcome for outcome in self.outcomes if outcome.message.startswith(MISTAKE))
 
     def is_bad(self, *, strict: bool = False) -> bool:
         """Whether a MUST is broken, or with `strict` a SHOULD."""

@@ -37,7 +37,7 @@ def asking(id: str, raises: BaseException | None, *requirements: str) -> Check:
         (NotApplicable("nothing there"), "not applicable", "nothing there"),
         (Failed("wrong id"), "failed", "wrong id"),
         (Failed("no title", requirement="tools-5"), "warned", "no title"),
-        (ZeroDivisionError("x"), "failed", "the check itself failed: ZeroDivisionError: x"),
+        (ZeroDivisionError("x"), "not applicable", "the check itself failed: ZeroDivisionError: x"),
         (OSError("no route"), "failed", "cannot be reached any more: no route"),
     ],
 )
@@ -52,6 +52,7 @@ async def test_what_a_check_raises(
     assert first.verdict == verdict
     assert said in first.message
     assert second.verdict == "passed"
+    assert report.mistakes == ((first,) if isinstance(raises, ZeroDivisionError) else ())
     assert len(report.findings) == (verdict in ("failed", "warned"))
 
 

@@ -44,10 +44,22 @@ def print_reports(console: Console, reports: Reports) -> None:
         console.print(_areas(areas, summary(found)))
     requirements = load_requirements()
     findings = [finding for report in found for finding in report.findings]
-    for finding in sorted(findings, key=lambda finding: not finding.is_must):
-        _finding(console, finding, requirements)
+    for alike in sorted(_alike(findings), key=lambda alike: not alike[0].is_must):
+        _finding(console, alike, requirements)
     if not findings:
         _say(console, "Nothing was found to be wrong.", "green")
+    for outcome in (outcome for report in found for outcome in report.mistakes):
+        where = f"{outcome.check.id} ({outcome.revision} over {outcome.transport})"
+        _say(console, f"Please report this mistake of the harness: {where}: {outcome.message}")
+
+
+def _alike(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Findings that say the same, in whatever revision and over whatever transport, together."""
+    groups: dict[object, list[Finding]] = {}
+    for finding in findings:
+        same = (finding.check, finding.requirements, finding.level, finding.message)
+        groups.setdefault(same, []).append(finding)
+    return list(groups.values())
 
 
 def _facts(console: Console, report: Report) -> None:
@@ -91,9 +103,13 @@ def _numbers(counts: Counts) -> Iterable[RenderableType]:
         yield Text(str(number), STYLES.get(verdict, "") if number else "dim")
 
 
-def _finding(console: Console, finding: Finding, requirements: dict[str, Requirement]) -> None:
+def _finding(
+    console: Console, alike: Sequence[Finding], requirements: dict[str, Requirement]
+) -> None:
+    finding = alike[-1]
     head = "FAILED" if finding.is_must else "WARNED"
-    where = f"{finding.level}, {finding.revision} over {finding.transport}"
+    places = dict.fromkeys(f"{one.revision} over {one.transport}" for one in alike)
+    where = f"{finding.level}, {', '.join(places)}"
     _say(
         console,
         f"\n{head} {one_line(finding.check)} ({where})",
