@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sys
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -37,6 +38,8 @@ Way: TypeAlias = Literal["argument", "environment", "file"]
 
 WAYS: Final[tuple[Way, ...]] = ("argument", "environment", "file")
 CLIENT_TRANSPORTS: Final[tuple[Transport, ...]] = ("stdio", "http", "sse")
+BROWSER: Final = f"{shlex.quote(sys.executable)} -m mcp_trio.harness.oauth.browser %s"
+"""What a client that sends its user to a web page finds in the environment."""
 LONGEST_LINE: Final = 65_536  # bytes of what the program prints for people
 
 
@@ -149,11 +152,11 @@ class _Program(ClientTarget):
                 yield running
 
     def _parameters(self, address: Address, folder: str, exchange: Exchange) -> StdioParameters:
-        argv, cwd, env = list(self.argv), self.cwd, {}
+        argv, cwd, env = list(self.argv), self.cwd, {"BROWSER": BROWSER}
         if self.way == "argument":
             argv = fill_in(argv, address)
         elif self.way == "environment":
-            env = environment_for(address)
+            env |= environment_for(address)
         else:
             cwd = folder
             text = json.dumps(config_for(address), indent=2)
