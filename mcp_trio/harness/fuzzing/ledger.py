@@ -147,6 +147,7 @@ class Trace:
         fence: Seconds until the peer answered once all was done; None if it did not, or was not
             asked because the connection had been ended on purpose.
         fenced: Whether it was asked.
+        patience: The seconds that it had for that.
         stuck: The peer took no more input within the deadline.
         ended: Why the connection ended; None if it did not.
         ended_by_us: A step ended it, or gave the peer a reason to.
@@ -174,6 +175,7 @@ class Trace:
     bytes_sent: int = 0
     fence: float | None = None
     fenced: bool = False
+    patience: float = 0.0
     stuck: bool = False
     ended: str | None = None
     ended_by_us: bool = False

@@ -20,13 +20,13 @@ from typing import Any, Final
 
 import attrs
 
-from mcp_trio.harness.fuzzing.ledger import Asked, Came, Trace
+from mcp_trio.harness.fuzzing.ledger import EXACT, Asked, Came, Trace
 from mcp_trio.harness.model import Level, Requirement
 from mcp_trio.harness.runner import strongest
 from mcp_trio.protocol import errors
 from mcp_trio.protocol import meta as keys
 from mcp_trio.protocol.convert import CONVERTER, StructureError
-from mcp_trio.protocol.methods import METHODS, find_method
+from mcp_trio.protocol.methods import METHODS, Side, find_method
 from mcp_trio.protocol.revisions import MODERN, REVISIONS, is_modern, supports
 from mcp_trio.wire import jsonrpc
 from mcp_trio.wire.jsonrpc import JSON, JSONObject
@@ -109,7 +109,7 @@ def _still_answers(trace: Trace) -> Iterator[Accusation]:
         yield Accusation("still-answers", "takes no more input", message, vague=True)
     elif trace.fenced and trace.fence is None and trace.ended is None:
         asked = "server/discover" if is_modern(trace.revision) else "ping"
-        message = f"the server runs, but did not answer {asked} within {trace.deadline:g} s"
+        message = f"the server runs, but did not answer {asked} within {trace.patience:g} s"
         yield Accusation("still-answers", "does not answer any more", message, vague=True)
 
 
@@ -143,7 +143,12 @@ def _within_deadline(trace: Trace) -> Iterator[Accusation]:
     for asked in trace.overdue[:1]:
         what = _method(asked)
         message = f"{what} (id {_show(asked.id)}) got no answer while others did"
-        if not _fits(asked, trace.revision):
+        if (token := _large_token(asked)) is not None:
+            # No reader of JSON has to carry such numbers, so this is no more than a SHOULD.
+            cause = "a request with a large number for a progress token is not answered"
+            yield Accusation("within-deadline", cause, f"{message}; its token is {token}", ())
+            continue
+        if not params_fit(asked, "client", trace.revision):
             # JSON-RPC has every request answered, but others need not take this for one.
             cause = f"{what} with wrong params is not answered"
             yield Accusation("within-deadline", cause, f"{message}; its params do not fit", ())
@@ -351,12 +356,21 @@ def _wrong_params(
     return _misfit(message.method, message.params or {}, row.params)
 
 
-def _fits(asked: Asked, revision: str) -> bool:
-    """Whether a request is what the schema of the revision says."""
-    params = asked.params or {}
-    row = find_method(asked.method, "client", revision)
+def params_fit(
+    message: jsonrpc.Request | jsonrpc.Notification | Asked, sender: Side, revision: str
+) -> bool:
+    """Whether a message is what the schema of the revision says; unknown ones may say anything."""
+    params = message.params or {}
+    row = find_method(message.method, sender, revision)
     reference = "base:RequestParams" if row is None else row.params
     return _plain_meta(params.get("_meta", {})) and _misfit("", params, reference) is None
+
+
+def _large_token(asked: Asked) -> int | None:
+    """The progress token of a request, if it is a number that not everybody can read."""
+    meta = (asked.params or {}).get("_meta")
+    token = meta.get("progressToken") if isinstance(meta, dict) else None
+    return token if isinstance(token, int) and abs(token) >= EXACT else None
 
 
 def _plain_meta(meta: JSON) -> bool:

@@ -50,6 +50,10 @@ SETTLE: Final = 0.03
 """Seconds that slow requests get once everything else is answered, before they are cancelled."""
 FIRST_ANSWER: Final = 30.0
 """Seconds for the handshake: a server may have to be fetched and compiled first."""
+EACH: Final = 0.02
+"""Seconds more for each request of a case: many are much work, where a computer is busy."""
+LONGEST: Final = 30.0
+"""Seconds that even a great many requests get at most."""
 TAKE_TIME: Final = 5.0
 """Seconds more than for an answer that a peer has for taking what is sent: it may be at work."""
 OBITUARY: Final = 1.0
@@ -299,7 +303,7 @@ class Talk:
             return
         await self._until(
             lambda: not any(asked.due for asked in trace.asked),
-            self._deadline - (trio.current_time() - fence.at),
+            trace.patience - (trio.current_time() - fence.at),
         )
         trace.overdue = [asked for asked in trace.asked if asked.due]
         open_ones = [asked for asked in trace.asked if asked.open and asked.cancelled is None]
@@ -316,15 +320,19 @@ class Talk:
         self.ledger.sent(frame, sent_at, clear=True)
         fence = trace.asked.pop()
         await self._send([frame])
-        await self._until(lambda: not fence.open, self._patience)
+        trace.patience = self._patience(len(trace.asked))
+        await self._until(lambda: not fence.open, trace.patience)
         if fence.answered_at is not None:
             trace.fence = fence.answered_at - sent_at
         return fence
 
-    @property
-    def _patience(self) -> float:
-        """Seconds for an answer; the first one may take as long as a program takes to start."""
-        return self._deadline if self._heard else max(self._deadline, FIRST_ANSWER)
+    def _patience(self, asked: int) -> float:
+        """Seconds for an answer that comes after those to so many requests.
+
+        The first one of all may take as long as a program takes to start.
+        """
+        work = max(self._deadline, min(self._deadline + asked * EACH, LONGEST))
+        return work if self._heard else max(work, FIRST_ANSWER)
 
     async def _cancel_the_rest(self) -> None:
         frames = []

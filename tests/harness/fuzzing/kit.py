@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 import attrs
+import trio
 
 from mcp_trio.connection import FrameStream
 from mcp_trio.harness.fuzzing.cases import Case, Step
@@ -72,6 +73,35 @@ class HangsUp:
         from mcp_trio.demo import server
 
         return await server.serve_frames(_Ending(stream, self.word, self.error))
+
+
+@attrs.frozen
+class TakesTime:
+    """A server in this process that needs some time for each frame."""
+
+    seconds: float
+
+    async def serve_frames(self, stream: FrameStream) -> object:
+        from mcp_trio.demo import server
+
+        return await server.serve_frames(_Slow(stream, self.seconds))
+
+
+class _Slow(FrameStream):
+    def __init__(self, stream: FrameStream, seconds: float) -> None:
+        self._stream = stream
+        self._seconds = seconds
+
+    async def receive(self) -> list[bytes]:
+        frames = await self._stream.receive()
+        await trio.sleep(self._seconds * len(frames))
+        return frames
+
+    async def send(self, frames: object) -> None:
+        await self._stream.send(frames)  # type: ignore[arg-type]
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 class _Ending(FrameStream):

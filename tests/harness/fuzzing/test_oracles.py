@@ -31,7 +31,16 @@ from mcp_trio.harness.requirements import load_requirements
 from mcp_trio.harness.targets import ServerTarget, command_target, server_target
 from mcp_trio.protocol.revisions import REVISIONS
 from mcp_trio.transports.parameters import StdioParameters
-from tests.harness.fuzzing.kit import ERAS, LEGACY, MODERN, HangsUp, accusations, accused, subject
+from tests.harness.fuzzing.kit import (
+    ERAS,
+    LEGACY,
+    MODERN,
+    HangsUp,
+    TakesTime,
+    accusations,
+    accused,
+    subject,
+)
 
 Change = Iterable[Frame | Back]
 
@@ -283,6 +292,17 @@ async def test_floods_and_stalls_are_survived(autojump_clock: MockClock) -> None
         assert await accused(healthy, *steps) == []
 
 
+async def test_floods_may_take_time(autojump_clock: MockClock) -> None:
+    """Hundreds of requests are work; who does it one by one, and slowly, still answers."""
+    target = server_target(TakesTime(0.01), "takes time")
+    async with subject(target=target) as slow:
+        assert await accused(slow, LIST) == []
+        assert await accused(slow, Flood(1, 500, "tools/list")) == []
+    async with subject(HangsOnCancel) as faulty:
+        (found,) = await accusations(faulty, LIST, *SLOWLY, Flood(9, 500, "ping"))
+        assert found.message == "the server runs, but did not answer ping within 12.04 s"
+
+
 async def test_a_used_id_is_nobodys_fault(autojump_clock: MockClock) -> None:
     """A frame that is no message under the id of one that is: either may be answered."""
     async with subject() as healthy:
@@ -297,9 +317,10 @@ async def test_only_valid_requests_have_to_be_answered(autojump_clock: MockClock
     async with subject(LosesLists) as faulty:
         (valid,) = await accusations(faulty, LIST)
         (invalid,) = await accusations(faulty, Ask(1, "tools/list", meta={"progressToken": {}}))
+        (large,) = await accusations(faulty, Ask(2, "tools/list", meta={"progressToken": 2**53}))
         assert valid.requirements is None
-        assert invalid.requirements == ()
-        assert valid.cause != invalid.cause
+        assert invalid.requirements == large.requirements == ()
+        assert len({valid.cause, invalid.cause, large.cause}) == 3
 
 
 @pytest.mark.parametrize("error", [None, RuntimeError("no")])
