@@ -27,7 +27,7 @@ from mcp_trio.harness.fuzzing.files import Replay
 from mcp_trio.harness.fuzzing.inquiry import same
 from mcp_trio.harness.fuzzing.layers.client_layer import cases as client_cases
 from mcp_trio.harness.fuzzing.minimising import smallest
-from mcp_trio.harness.fuzzing.oracles import Accusation
+from mcp_trio.harness.fuzzing.oracles import Accusation, params_fit
 from mcp_trio.harness.handover import ClientTarget
 from mcp_trio.harness.model import Failed, Finding, Report
 from mcp_trio.harness.probe import Options
@@ -276,7 +276,7 @@ class Player:
         """Let the client meet a server that does what a case says."""
         script = _script(case)
         sends = [step for steps in script.values() for step in steps]
-        gentle = all(isinstance(step, Send) and step.clear for step in sends)
+        gentle = all(isinstance(step, Send) and is_gentle(step, self.revision) for step in sends)
         pings: list[JSON] = []
 
         async def step(call: Call) -> Answer:
@@ -287,8 +287,9 @@ class Player:
                     await call.respond(frame)
                     return HOLD
                 await call.send(frame)
-                if one.what == "a ping":
-                    pings.append(json.loads(frame)["id"])
+                sent = jsonrpc.decode(frame)
+                if isinstance(sent, jsonrpc.Request) and sent.method == "ping":
+                    pings.append(sent.id)
             return await usual(call)
 
         exchange = Exchange()
@@ -320,6 +321,16 @@ class Player:
     async def fails(self, case: Case, accusation: Accusation) -> bool:
         """Whether a case is accused of the same once more."""
         return any(same(found, accusation) for found in judge_client(await self.play(case)))
+
+
+def is_gentle(step: Send, revision: str) -> bool:
+    """Whether a frame is one that a client may not mind, still so after it was made plainer."""
+    message = jsonrpc.decode(step.frame)
+    if isinstance(message, jsonrpc.Request) and message.method != "ping":
+        return False
+    if not isinstance(message, jsonrpc.Request | jsonrpc.Notification):
+        return False
+    return step.clear and params_fit(message, "server", revision)
 
 
 def _script(case: Case) -> dict[int, list[Send | Instead]]:
