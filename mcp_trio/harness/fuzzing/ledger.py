@@ -87,6 +87,7 @@ class Asked:
     cancelled: int | None = None
     cancelled_at: float | None = None
     cancel_read_at: float | None = None
+    refused: str | None = None
 
     @property
     def open(self) -> bool:
@@ -96,6 +97,11 @@ class Asked:
     def due(self) -> bool:
         """Whether its answer has to come soon."""
         return not self.answers and not self.slow and self.cancelled is None
+
+    @property
+    def expected(self) -> bool:
+        """Whether it is due, and still may come."""
+        return self.due and self.refused is None
 
 
 @attrs.define(eq=False)
@@ -246,6 +252,11 @@ class Ledger:
             if asked.cancelled is None:
                 asked.cancelled, asked.cancelled_at = self._serial, at
                 self._unread.append(asked)
+
+    def refused(self, id: JSON, why: str) -> None:
+        """Write down that a transport refused a frame by itself."""
+        for asked in self.open.get(key_of(id), ()):
+            asked.refused = why
 
     def _sent_unclear(self, frame: bytes) -> None:
         self._trace.unclear = True

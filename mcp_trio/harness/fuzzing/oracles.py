@@ -140,9 +140,12 @@ def _exception(stderr: str) -> str:
 
 
 def _within_deadline(trace: Trace) -> Iterator[Accusation]:
-    for asked in trace.overdue[:1]:
+    plain = [asked for asked in trace.overdue if asked.refused is None or _is_plain(asked, trace)]
+    for asked in plain[:1]:
         what = _method(asked)
         message = f"{what} (id {_show(asked.id)}) got no answer while others did"
+        if asked.refused is not None:
+            message = f"{what} (id {_show(asked.id)}) was not answered: {asked.refused}"
         if (token := _large_token(asked)) is not None:
             # No reader of JSON has to carry such numbers, so this is no more than a SHOULD.
             cause = "a request with a large number for a progress token is not answered"
@@ -366,6 +369,11 @@ def params_fit(
     return _plain_meta(params.get("_meta", {})) and _misfit("", params, reference) is None
 
 
+def _is_plain(asked: Asked, trace: Trace) -> bool:
+    """Whether nothing about a request lets a server take it for none, and refuse it by a status."""
+    return _large_token(asked) is None and params_fit(asked, "client", trace.revision)
+
+
 def _large_token(asked: Asked) -> int | None:
     """The progress token of a request, if it is a number that not everybody can read."""
     meta = (asked.params or {}).get("_meta")
@@ -435,6 +443,8 @@ def _wrong_outcome(
 ) -> Iterator[Accusation]:
     wanted = _expected(asked, revision) if handshake else None
     if wanted is None:
+        if handshake:
+            yield from _wrong_refusal(came, asked, revision)
         return
     code, why, requirements = wanted
     message = came.message
@@ -443,6 +453,38 @@ def _wrong_outcome(
         text = f"{why} should get {code}, and got {_brief(came)}"
         cause = f"{why}: {'a result' if got is None else got}"
         yield Accusation("right-error-code", cause, text, requirements)
+
+
+@attrs.frozen
+class _Nothing:
+    """What a request about a thing that does not exist is refused with, if it is refused."""
+
+    field: str
+    codes: tuple[int, ...]
+    requirements: tuple[str, ...]
+    revisions: tuple[str, ...] = REVISIONS
+
+
+NOTHING: Final = {
+    "tools/call": _Nothing("name", (errors.INVALID_PARAMS, errors.METHOD_NOT_FOUND), ()),
+    "prompts/get": _Nothing("name", (errors.INVALID_PARAMS,), ("prompts-8",)),
+    "resources/read": _Nothing("uri", (errors.INVALID_PARAMS,), ("resources-7",), MODERN),
+}
+OURS: Final = "harness"
+"""How names begin that are made up, and that no server has."""
+
+
+def _wrong_refusal(came: Came, asked: Asked, revision: str) -> Iterator[Accusation]:
+    nothing, message = NOTHING.get(asked.method), came.message
+    if nothing is None or not isinstance(message, jsonrpc.ErrorResponse):
+        return
+    name = (asked.params or {}).get(nothing.field)
+    if revision not in nothing.revisions or not str(name).startswith(OURS):
+        return
+    if message.error.code not in nothing.codes and params_fit(asked, "client", revision):
+        cause = f"{asked.method} of nothing: {message.error.code}"
+        text = f"{asked.method} of {name!r:.60} should get {nothing.codes[0]}, got {_brief(came)}"
+        yield Accusation("right-error-code", cause, text, nothing.requirements)
 
 
 def _expected(asked: Asked, revision: str) -> tuple[int, str, tuple[str, ...]] | None:
@@ -558,7 +600,7 @@ ORACLES: Final[dict[str, Oracle]] = {
         Oracle(
             "right-error-code",
             "Errors have the codes that the revision gives them.",
-            ("base-2", "base-17", "base-18", "base-45", "versioning-1"),
+            ("base-2", "base-17", "base-18", "base-45", "versioning-1", "prompts-8", "resources-7"),
             _right_error_code,
         ),
         Oracle(

@@ -32,7 +32,7 @@ from mcp_trio.harness.http_plain import HTTPClient
 from mcp_trio.harness.model import Failed, NotApplicable
 from mcp_trio.harness.wires import Wire, WireEnded
 from mcp_trio.wire import jsonrpc
-from mcp_trio.wire.jsonrpc import RequestId
+from mcp_trio.wire.jsonrpc import JSON, RequestId
 
 SLOW: Final = frozenset(
     {
@@ -302,7 +302,7 @@ class Talk:
         if trace.fence is None:
             return
         await self._until(
-            lambda: not any(asked.due for asked in trace.asked),
+            lambda: not any(asked.expected for asked in trace.asked),
             trace.patience - (trio.current_time() - fence.at),
         )
         trace.overdue = [asked for asked in trace.asked if asked.due]
@@ -421,6 +421,10 @@ class Talk:
             self.wire.note(f"the connection ended: {exc}")
             self._arrival.unpark_all()
 
+    def _refused(self, id: JSON, why: str) -> None:
+        self.ledger.refused(id, why)
+        self._arrival.unpark_all()
+
     def crashed(self, why: str) -> None:
         """Hear that the peer is no more, if it ended in another way than its connection."""
         self.ended = self.ended or why
@@ -512,6 +516,7 @@ async def open_talk(
     """
     wire.revision = revision
     talk = Talk(wire, revision, deadline, guard or Guard(), http)
+    wire.on_refused = talk._refused
     async with open_private_nursery() as nursery:
         talk.start(nursery)
         if handshake:

@@ -136,6 +136,17 @@ class WrongCode(Fault):
             yield frame
 
 
+class OwnCode(Fault):
+    """Refuses with a code of its own what does not exist."""
+
+    def received(self, frame: Frame) -> Change:
+        if isinstance(frame, dict) and frame.get("params", {}).get("name") == "harness_nothing":
+            error = {"code": 404, "message": "not found"}
+            yield Back({"jsonrpc": "2.0", "id": frame["id"], "error": error})
+        else:
+            yield frame
+
+
 class NoContent(Fault):
     """Leaves the content out of the results of tools."""
 
@@ -188,6 +199,7 @@ FAULTS: tuple[tuple[str, Callable[[], Fault], tuple[Step, ...]], ...] = (
     ("within-deadline", LosesLists, (LIST,)),
     ("only-protocol-on-stdout", Banner, (LIST,)),
     ("right-error-code", WrongCode, (UNKNOWN,)),
+    ("right-error-code", OwnCode, (Ask(1, "tools/call", {"name": "harness_nothing"}),)),
     ("valid-for-the-revision", NoContent, (CALL,)),
     (
         "progress-is-in-order",

@@ -49,6 +49,8 @@ EXAMPLES: Final[dict[str, JSONObject]] = {
     "elicitation/create": {"message": "x", "requestedSchema": {"type": "object", "properties": {}}},
 }
 
+REQUESTS: Final = [name for name, row in METHODS.items() if row.kind == "request"]
+
 NOTES: Final[dict[str, JSONObject]] = {
     "notifications/cancelled": {"requestId": 77, "reason": "none"},
     "notifications/progress": {"progressToken": 77, "progress": 1, "total": 2},
@@ -75,9 +77,9 @@ def cases(scope: Scope) -> st.SearchStrategy[Case]:
 @st.composite
 def _known(draw: Draw) -> Step:
     """A method of the table, in whatever revision and direction, with params that are not right."""
-    method = draw(st.sampled_from([name for name, row in METHODS.items() if row.kind == "request"]))
+    method = draw(st.sampled_from(REQUESTS) | st.sampled_from(sorted(EXAMPLES)))
     example = EXAMPLES.get(method, {})
-    params = draw(changed(st.just(example)))
+    params = draw(st.just(example) | changed(st.just(example)))
     return Ask(1, method, params if isinstance(params, dict) else {"x": params})
 
 
