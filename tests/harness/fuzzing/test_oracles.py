@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable
 
@@ -30,6 +31,7 @@ from mcp_trio.harness.mutants.frames import Back, Fault, Frame
 from mcp_trio.harness.requirements import load_requirements
 from mcp_trio.harness.targets import ServerTarget, command_target, server_target
 from mcp_trio.protocol.revisions import REVISIONS
+from mcp_trio.transports.http_exchange import Exchange
 from mcp_trio.transports.parameters import StdioParameters
 from tests.harness.fuzzing.kit import (
     ERAS,
@@ -41,6 +43,7 @@ from tests.harness.fuzzing.kit import (
     accused,
     subject,
 )
+from tests.harness.test_http_target import serving
 
 Change = Iterable[Frame | Back]
 
@@ -186,6 +189,14 @@ TWICE_SLOWLY = tuple(
     for id, seconds in ((1, 0.12), (2, 0.3))
     for step in (Ask(id, "tools/call", COUNT), Pause(seconds), Cancel(id), Pause(0.1))
 )
+DISCOVERED = {
+    "resultType": "complete",
+    "ttlMs": 0,
+    "cacheScope": "private",
+    "supportedVersions": [MODERN],
+    "capabilities": {},
+    "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "x", "version": "1"}},
+}
 BIG_ID = b'{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}'
 
 FAULTS: tuple[tuple[str, Callable[[], Fault], tuple[Step, ...]], ...] = (
@@ -430,3 +441,23 @@ async def test_playing_ends_when_it_is_cancelled() -> None:
         with trio.move_on_after(0.5) as scope:
             await accused(healthy, Signal("STOP"), Send(PING), Pause(60))
         assert scope.cancelled_caught
+
+
+async def test_a_status_refuses_what_is_no_message() -> None:
+    """HTTP refuses by a status what a server need not take for a request, and only that."""
+
+    async def handler(exchange: Exchange) -> None:
+        message = json.loads(await exchange.body(10_000))
+        if message["method"] == "tools/list":
+            await exchange.respond(400, {"content-type": "text/plain"}, b"no message")
+        else:
+            answer = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": DISCOVERED})
+            await exchange.respond(200, {"content-type": "application/json"}, answer.encode())
+
+    with trio.fail_after(20):
+        async with serving(handler) as target, subject(target=target, revision=MODERN) as refuses:
+            assert await accused(refuses, Ask(1, "tools/list", meta={"progressToken": {}})) == []
+            (found,) = await accusations(refuses, LIST)
+    assert found.oracle == "within-deadline"
+    assert found.requirements is None
+    assert "was not answered: its POST got" in found.message
