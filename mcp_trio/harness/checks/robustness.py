@@ -78,7 +78,7 @@ async def _looks(session: Session, requests: list[Asked]) -> list[Usage]:
                 for id in [await session.post(*asked) for asked in requests]:
                     await session.reply(id, since=since)
                 messages += len(requests)
-            usage = None if child is None else measure(child.pid, messages)
+            usage = None if child is None else measure(child.pid, messages, len(looks) + 1)
             if usage is None:
                 raise NotApplicable("this system does not say what a process uses")
             looks.append(usage)
