@@ -18,7 +18,7 @@ and cancelling it cancels the request at the server too.
 
 import importlib.metadata
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
@@ -92,6 +92,7 @@ class Client:
             options.on_elicit,
             options.on_sample,
             options.on_list_roots,
+            modes=_modes(options.capabilities),
             model_tools="tools" in (options.capabilities.get("sampling") or ()),
         )
         introduction = Introduction(
@@ -526,6 +527,13 @@ async def _all_pages(get_page: Callable[[str | None], Awaitable[Page]]) -> list[
         seen.add(cursor)
         pages.append(await get_page(cursor))
     return pages
+
+
+def _modes(declared: JSONObject) -> Collection[str]:
+    """The modes of elicitation that capabilities amount to; an empty object means forms."""
+    if "elicitation" not in declared:
+        return ("form", "url")
+    return declared["elicitation"] or ("form",)
 
 
 def _default_info() -> Implementation:

@@ -6,7 +6,7 @@ are the same, so one `Answers` serves both.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, TypeAlias
 
 import attrs
@@ -58,12 +58,14 @@ class BadQuestion(ProtocolError):
 class Answers:
     """The callbacks that answer a server's questions; None where the client has none.
 
-    `model_tools` says whether the client declares that its model may be given tools.
+    `modes` are the kinds of elicitation that the client declares, and `model_tools` says whether it
+    declares that its model may be given tools.
     """
 
     on_elicit: OnElicit | None = None
     on_sample: OnSample | None = None
     on_list_roots: OnListRoots | None = None
+    modes: Collection[str] = ("form", "url")
     model_tools: bool = False
 
     def capabilities(self) -> JSONObject:
@@ -101,7 +103,7 @@ class Answers:
         self.refuse_unknown(method)
         match method:
             case "elicitation/create" if self.on_elicit is not None:
-                return await _elicit(self.on_elicit, params)
+                return await _elicit(self.on_elicit, params, self.modes)
             case "sampling/createMessage" if self.on_sample is not None:
                 return await _sample(self.on_sample, params, tools=self.model_tools)
             case "roots/list" if self.on_list_roots is not None:
@@ -109,8 +111,12 @@ class Answers:
         raise AssertionError(f"{method} is refused as unknown, or answered")
 
 
-async def _elicit(callback: OnElicit, params: object) -> JSONObject:
+async def _elicit(callback: OnElicit, params: object, modes: Collection[str]) -> JSONObject:
     request = _read(params, ElicitRequestParams, "elicitation/create")
+    mode = "form" if isinstance(request, ElicitRequestFormParams) else "url"
+    if mode not in modes:
+        text = f"the server elicits in the mode {mode!r}, which this client did not declare"
+        raise BadQuestion(INVALID_PARAMS, text)
     defaults = _defaults(request) if isinstance(request, ElicitRequestFormParams) else {}
     answer = await _outcome(callback(request))
     if answer is None:

@@ -121,11 +121,36 @@ async def test_answers_that_make_no_sense(answer: Any, autojump_clock: MockClock
 # Sampling and roots
 
 
+@pytest.mark.parametrize(
+    ("declared", "answered"),
+    [
+        ({}, ["form", "url"]),
+        ({"elicitation": {}}, ["form"]),
+        ({"elicitation": {"form": {}}}, ["form"]),
+        ({"elicitation": {"url": {}}}, ["url"]),
+    ],
+)
+async def test_modes_of_elicitation_have_to_be_declared(
+    declared: JSONObject, answered: list[str], autojump_clock: MockClock
+) -> None:
+    """What a client did not declare it refuses, though its callback could answer."""
+    server = Scripted(start=LEGACY_START)
+    asked = {"form": {"message": "Who?", "requestedSchema": {"type": "object"}}}
+    asked["url"] = {**PAGE, "elicitationId": "1"}
+    async with server.connect(on_elicit=lambda _: None, capabilities=declared):
+        for mode, params in asked.items():
+            answer = await server.answer_to(await server.ask("elicitation/create", params))
+            if mode in answered:
+                assert answer["result"] == {"action": "cancel"}
+            else:
+                assert answer["error"]["code"] == -32602
+
+
 async def test_tools_for_the_model_have_to_be_declared(autojump_clock: MockClock) -> None:
     """A server may not give tools to the model of a client that did not say it takes them."""
     words = {"role": "user", "content": {"type": "text", "text": "Hello"}}
     params = {"messages": [words], "maxTokens": 5, "toolChoice": {"mode": "auto"}}
-    with pytest.raises(BadQuestion, match="sampling.tools"):
+    with pytest.raises(BadQuestion, match=r"sampling\.tools"):
         await Answers(on_sample=lambda _: "x").answer("sampling/createMessage", params)
     willing = Answers(on_sample=lambda _: "x", model_tools=True)
     assert (await willing.answer("sampling/createMessage", params))["content"]["text"] == "x"
