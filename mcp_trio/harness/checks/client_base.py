@@ -229,6 +229,7 @@ async def client_survives_noise(probe: ClientProbe) -> None:
 @client_check(
     "client-survives-answers-to-nothing",
     meaning="An answer to a request that was never made is ignored.",
+    transports=("stdio", "sse", "memory"),
 )
 async def client_survives_answers_to_nothing(probe: ClientProbe) -> None:
     async with probe.play_held() as (scene, call):

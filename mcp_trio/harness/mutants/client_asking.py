@@ -280,6 +280,12 @@ MUTANTS: Final[tuple[ClientMutant, ...]] = (
         ["client-form-values-fit-the-form"],
     ),
     client_mutant("client-accepts-any-mode", AcceptsAnyMode, ["client-refuses-undeclared-modes"]),
+    client_mutant(
+        "client-accepts-undeclared-urls",
+        AcceptsAnyMode,
+        ["client-refuses-undeclared-modes"],
+        client=partial(play, capabilities={"elicitation": {"form": {}}}),
+    ),
     other_client(
         "client-opens-urls", visiting, ["client-does-not-open-urls-unasked"], transport="http"
     ),
