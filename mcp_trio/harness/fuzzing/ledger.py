@@ -149,6 +149,7 @@ class Trace:
         overdue: Those of them whose answers did not come though they had to.
         notified: Whether notifications were sent.
         unclear: Whether something was sent that is not clear.
+        refused: Whether the transport refused something by itself, as HTTP does by its status.
         bytes_sent: How much was sent.
         fence: Seconds until the peer answered once all was done; None if it did not, or was not
             asked because the connection had been ended on purpose.
@@ -178,6 +179,7 @@ class Trace:
     overdue: list[Asked] = attrs.field(factory=list)
     notified: bool = False
     unclear: bool = False
+    refused: bool = False
     bytes_sent: int = 0
     fence: float | None = None
     fenced: bool = False
@@ -255,6 +257,8 @@ class Ledger:
 
     def refused(self, id: JSON, why: str) -> None:
         """Write down that a transport refused a frame by itself."""
+        if self.trace is not None:
+            self.trace.refused = True
         for asked in self.open.get(key_of(id), ()):
             asked.refused = why
 

@@ -182,6 +182,8 @@ def _right_id(trace: Trace) -> Iterator[Accusation]:
             continue
         if id is None and trace.notified:
             continue  # another oracle's business
+        if id is None and trace.refused:
+            continue  # the body of a status that refuses: that says which request is meant
         twin = next((a for a in trace.asked if str(a.id) == str(id)), None)
         if twin is not None:
             message = f"the answer to id {_show(twin.id)} carries {_show(id)}: another type"

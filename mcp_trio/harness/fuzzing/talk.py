@@ -12,6 +12,7 @@ requests whose answers cannot take long are, the case is over. What is still run
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -64,6 +65,8 @@ MOST_ANSWERS: Final = 1_000
 """Answers to the peer's own requests that may wait to be sent."""
 MOST_CANCELLED: Final = 50
 """Requests that were not clear, and are cancelled after a case."""
+REFUSES: Final = re.compile(r"(?:status|HTTP) 4\d\d\b")
+"""How a transport says that a server, well as it is, takes a request for a mistake."""
 DEADLY: Final = ("TERM", "INT", "HUP", "KILL", "QUIT")
 
 
@@ -305,7 +308,8 @@ class Talk:
             lambda: not any(asked.expected for asked in trace.asked),
             trace.patience - (trio.current_time() - fence.at),
         )
-        trace.overdue = [asked for asked in trace.asked if asked.due]
+        lost = fence.refused is not None  # and with the session all that was asked in it
+        trace.overdue = [asked for asked in trace.asked if (asked.expected if lost else asked.due)]
         open_ones = [asked for asked in trace.asked if asked.open and asked.cancelled is None]
         if open_ones:
             await self._until(lambda: not any(asked.open for asked in open_ones), SETTLE)
@@ -321,10 +325,17 @@ class Talk:
         fence = trace.asked.pop()
         await self._send([frame])
         trace.patience = self._patience(len(trace.asked))
-        await self._until(lambda: not fence.open, trace.patience)
+        await self._until(lambda: not fence.open or fence.refused is not None, trace.patience)
         if fence.answered_at is not None:
             trace.fence = fence.answered_at - sent_at
+        elif fence.refused is not None and self._has_lost_session(fence.refused):
+            trace.fence = trio.current_time() - sent_at
+            self.broken = True
         return fence
+
+    def _has_lost_session(self, why: str) -> bool:
+        """Whether a status says that there is no such session, as there is none after a DELETE."""
+        return not self.speech.is_modern and REFUSES.search(why) is not None
 
     def _patience(self, asked: int) -> float:
         """Seconds for an answer that comes after those to so many requests.

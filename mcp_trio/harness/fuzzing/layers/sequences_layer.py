@@ -15,7 +15,9 @@ import attrs
 from hypothesis import strategies as st
 
 from mcp_trio.harness.fuzzing.cases import Ask, Await, Cancel, Case, Pause, Step, Tell
+from mcp_trio.harness.fuzzing.schema_values import fitting
 from mcp_trio.harness.fuzzing.scope import Scope
+from mcp_trio.wire.jsonrpc import JSONObject
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 LONGEST: Final = 40
@@ -130,19 +132,40 @@ def cases(scope: Scope) -> st.SearchStrategy[Case]:
     if "tools/call" not in scope.questions:
         return _conversation(scope)
     usual = _conversation(scope)
-    return st.integers(0, 5).flatmap(lambda n: usual if n else _cancellations(scope))
+    return st.integers(0, 2).flatmap(lambda n: usual if n else _cancellations(scope))
 
 
 @st.composite
 def _cancellations(draw: Draw, scope: Scope) -> Case:
     """The same call several times, cancelled after one time and another: if it is answered each
     time just then, it is no accident."""
-    params = draw(scope.questions["tools/call"])
+    params = draw(st.one_of(*map(_long_call, scope.tools)))
     steps: list[Step] = []
     for number, seconds in enumerate(draw(st.sampled_from([(0.11, 0.2), (0.15, 0.3)])), 1):
         call = Ask(number, "tools/call", params, token=draw(st.booleans()))
         steps += [call, Pause(seconds), Cancel(number), Pause(0.06)]
     return Case("sequences", tuple(steps))
+
+
+def _long_call(tool: JSONObject) -> st.SearchStrategy[JSONObject]:
+    """A call that takes long, as far as its schema lets one guess: numbers are as large as can be,
+    and what may be left out is."""
+    schema = tool.get("inputSchema")
+    schema = schema if isinstance(schema, dict) else {}
+    parts = schema.get("properties")
+    parts = parts if isinstance(parts, dict) else {}
+    largest = {
+        name: part["maximum"]
+        for name, part in parts.items()
+        if isinstance(part, dict) and isinstance(part.get("maximum"), int | float)
+    }
+    required = schema.get("required")
+    needed = required if isinstance(required, list) else []
+    least = {"properties": {name: parts.get(name, {}) for name in needed}, "required": needed}
+    rest = fitting({**schema, **least})
+    return st.fixed_dictionaries({"name": st.just(tool.get("name")), "arguments": rest}).map(
+        lambda params: {**params, "arguments": {**params["arguments"], **largest}}
+    )
 
 
 @st.composite
