@@ -197,6 +197,11 @@ DISCOVERED = {
     "capabilities": {},
     "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "x", "version": "1"}},
 }
+INITIALIZED = {
+    "protocolVersion": LEGACY,
+    "capabilities": {},
+    "serverInfo": {"name": "x", "version": "1"},
+}
 BIG_ID = b'{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}'
 
 FAULTS: tuple[tuple[str, Callable[[], Fault], tuple[Step, ...]], ...] = (
@@ -461,3 +466,33 @@ async def test_a_status_refuses_what_is_no_message() -> None:
     assert found.oracle == "within-deadline"
     assert found.requirements is None
     assert "was not answered: its POST got" in found.message
+
+
+NO_SESSION = b'{"jsonrpc":"2.0","error":{"code":-32000,"message":"no such session"},"id":null}'
+
+
+async def test_who_ends_the_session_is_refused() -> None:
+    """After a DELETE, a status that refuses, even with no id, is all that a server has to say."""
+    ended = False
+
+    async def handler(exchange: Exchange) -> None:
+        nonlocal ended
+        body = await exchange.body(10_000)
+        message = json.loads(body or b"{}")
+        ended = exchange.request.method == "DELETE" or (
+            ended and message.get("method") != "initialize"
+        )
+        if exchange.request.method == "POST" and ended:
+            await exchange.respond(400, {"content-type": "application/json"}, NO_SESSION)
+        elif "id" in message:
+            found = INITIALIZED if message["method"] == "initialize" else {}
+            answer = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": found}).encode()
+            await exchange.respond(200, {"content-type": "application/json"}, answer)
+        else:
+            await exchange.respond(405 if exchange.request.method == "GET" else 202, {}, b"")
+
+    delete = Post("DELETE", {}, b"")
+    with trio.fail_after(20):
+        async with serving(handler) as target, subject(target=target) as healthy:
+            assert await accused(healthy, Ask(1, "ping"), delete, Ask(2, "ping")) == []
+            assert await accused(healthy, Ask(1, "ping")) == []  # in a new session
