@@ -238,7 +238,8 @@ def nothing_logged() -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(keeper)
-        logger.propagate, logger.level = before
+        logger.propagate, level = before
+        logger.setLevel(level)  # which also forgets what was found to be disabled
     for record in failures:
         cause = record.exc_info[1] if record.exc_info else None
         raise Fault(f"it logged a failure of its own: {record.getMessage()}") from cause

@@ -156,6 +156,7 @@ def test_a_logged_failure_is_a_fault() -> None:
         fail(KeyError("x"))
     with nothing_logged():
         fail(ProtocolError("the client answered nonsense"))
+    assert logger.isEnabledFor(logging.WARNING)  # as before
 
 
 def test_growth_is_a_fault() -> None:
