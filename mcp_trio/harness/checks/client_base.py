@@ -538,8 +538,8 @@ async def client_pings_sparingly(probe: ClientProbe) -> None:
 async def client_ignores_strange_cancellations(probe: ClientProbe) -> None:
     async with probe.play_held() as (scene, call):
         await call.ask("ping", id="finished")
-        strange: list[JSONObject] = [{"requestId": id} for id in ("unknown", "finished", [])]
-        for params in (*strange, {}):
+        ids: tuple[JSON, ...] = ("unknown", "finished", [])
+        for params in (*({"requestId": id} for id in ids), {}):
             await call.notify("notifications/cancelled", params)
         (await call.ask("ping")).expect_result()
         await call.answer()

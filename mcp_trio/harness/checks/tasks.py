@@ -534,7 +534,7 @@ async def tasks_that_ask_are_input_required(probe: ServerProbe) -> None:
     revisions=TASKS,
 )
 async def status_notifications_name_no_related_task(probe: ServerProbe) -> None:
-    task = await finished_task(probe)
+    await finished_task(probe)
     told = [
         received.object.get("params") or {}
         for received in (await probe.session()).received

@@ -121,7 +121,8 @@ class _Client:
             for frame in frames:
                 message = json.loads(frame)
                 if "method" not in message:
-                    self._waiting.pop(message.get("id"), lambda _: None)(message)
+                    if waiting := self._waiting.pop(message.get("id"), None):
+                        waiting(message)
                 elif "id" in message:
                     self._nursery.start_soon(self._answer, message)
 
