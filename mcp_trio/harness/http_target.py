@@ -35,7 +35,7 @@ from mcp_trio.harness.http_plain import (
 )
 from mcp_trio.harness.model import Transport
 from mcp_trio.harness.targets import ServerTarget
-from mcp_trio.harness.wires import FrameWire, Wire
+from mcp_trio.harness.wires import FrameWire, Wire, WireEnded
 from mcp_trio.protocol.revisions import is_modern
 from mcp_trio.transports.http_endpoint import open_endpoint
 from mcp_trio.transports.http_mirroring import Mirroring, modern_version
@@ -96,7 +96,10 @@ class HTTPTarget(WebTarget):
             try:
                 async with open_private_nursery() as nursery:
                     wire = HTTPWire(http, exchange, number, nursery, self.mirroring)
-                    yield wire
+                    try:
+                        yield wire
+                    finally:
+                        wire.closed = True
             finally:
                 with trio.CancelScope(deadline=trio.current_time() + END_TIME, shield=True):
                     await wire.end_session()
@@ -109,6 +112,7 @@ class HTTPWire(Wire):
         http: Sends requests just as they are told.
         session_id: What the server calls this session; None before it said so, or if it does not.
         listens: Open a stream for what belongs to no request, once the handshake is over.
+        closed: Nothing can be sent any more, as its block is over or one of its tasks failed.
     """
 
     def __init__(
@@ -123,6 +127,7 @@ class HTTPWire(Wire):
         self.http = http
         self.session_id: str | None = None
         self.listens = True
+        self.closed = False
         self._nursery = nursery
         self._mirroring = mirroring
         self._version: str | None = None  # the legacy one, once it is agreed on
@@ -138,6 +143,8 @@ class HTTPWire(Wire):
 
         A modern cancellation is what this transport has for it: the end of the request's stream.
         """
+        if self.closed:
+            raise WireEnded("the connection is closed")
         message = _read(frame)
         method = message.get("method")
         if method == "notifications/cancelled" and self._is_modern(message):

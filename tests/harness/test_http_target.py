@@ -15,6 +15,7 @@ from mcp_trio.harness.exchange import Exchange as Evidence
 from mcp_trio.harness.http_target import HTTPTarget, HTTPWire
 from mcp_trio.harness.model import Failed
 from mcp_trio.harness.session import Session, open_session
+from mcp_trio.harness.wires import WireEnded
 from mcp_trio.transports.http_connection import serve_http_connection
 from mcp_trio.transports.http_exchange import Exchange
 
@@ -169,3 +170,17 @@ async def test_a_legacy_session_is_kept_and_ended() -> None:
     assert [label.split(" ")[0] for label in labels] == ["POST", "POST", "GET", "POST", "DELETE"]
     assert all((id in label) == (number > 0) for number, label in enumerate(labels))
     assert all((LEGACY in label) == (number > 0) for number, label in enumerate(labels))
+
+
+async def test_nothing_can_be_sent_once_it_is_over() -> None:
+    """Who still holds a wire that has ended is told so; a fuzz run ended with an error instead."""
+
+    async def handler(exchange: Exchange) -> None:
+        await exchange.respond(200, JSON, result(json.loads(await exchange.body(10_000))))
+
+    with trio.fail_after(10):
+        async with serving(handler) as target:
+            async with target.open_wire(Evidence()) as wire:
+                pass
+            with pytest.raises(WireEnded):
+                await wire.send(b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
