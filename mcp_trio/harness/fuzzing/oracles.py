@@ -208,8 +208,8 @@ def _no_second_answer(trace: Trace) -> Iterator[Accusation]:
 
 
 def _no_answer_to_a_notification(trace: Trace) -> Iterator[Accusation]:
-    if not trace.notified:
-        return
+    if not trace.notified or trace.refused:
+        return  # the body of a status that refuses may be an error without an id
     for came in trace.received:
         if came.verdict == "stray" and _id_of(came) is None:
             message = f"a notification was answered: {_brief(came)}"
@@ -372,8 +372,13 @@ def params_fit(
 
 
 def _is_plain(asked: Asked, trace: Trace) -> bool:
-    """Whether nothing about a request lets a server take it for none, and refuse it by a status."""
-    return _large_token(asked) is None and params_fit(asked, "client", trace.revision)
+    """Whether nothing about a request lets a server take it for none, and refuse it by a status.
+
+    A session is opened once, so that it may refuse another `initialize`, too.
+    """
+    if asked.method == "initialize" or _large_token(asked) is not None:
+        return False
+    return params_fit(asked, "client", trace.revision)
 
 
 def _large_token(asked: Asked) -> int | None:
@@ -483,6 +488,8 @@ def _wrong_refusal(came: Came, asked: Asked, revision: str) -> Iterator[Accusati
     name = (asked.params or {}).get(nothing.field)
     if revision not in nothing.revisions or not str(name).startswith(OURS):
         return
+    if message.error.code == errors.METHOD_NOT_FOUND:
+        return  # it need not have such things at all
     if message.error.code not in nothing.codes and params_fit(asked, "client", revision):
         cause = f"{asked.method} of nothing: {message.error.code}"
         text = f"{asked.method} of {name!r:.60} should get {nothing.codes[0]}, got {_brief(came)}"

@@ -150,6 +150,17 @@ class OwnCode(Fault):
             yield frame
 
 
+class NoPrompts(Fault):
+    """Knows no prompts, and no method for them."""
+
+    def received(self, frame: Frame) -> Change:
+        if isinstance(frame, dict) and frame.get("method") == "prompts/get":
+            error = {"code": -32601, "message": "Method not found"}
+            yield Back({"jsonrpc": "2.0", "id": frame["id"], "error": error})
+        else:
+            yield frame
+
+
 class NoContent(Fault):
     """Leaves the content out of the results of tools."""
 
@@ -340,6 +351,12 @@ async def test_a_used_id_is_nobodys_fault(autojump_clock: MockClock) -> None:
         assert await accused(healthy, good, bad) == []
 
 
+async def test_who_has_no_prompts_has_no_method(autojump_clock: MockClock) -> None:
+    """Which prompts there are not is a question only for those who have some."""
+    async with subject(NoPrompts) as healthy:
+        assert await accused(healthy, Ask(1, "prompts/get", {"name": "harness_none"})) == []
+
+
 async def test_only_valid_requests_have_to_be_answered(autojump_clock: MockClock) -> None:
     """Who takes a request with a token that is none for no message does what it may."""
     async with subject(LosesLists) as faulty:
@@ -494,5 +511,6 @@ async def test_who_ends_the_session_is_refused() -> None:
     delete = Post("DELETE", {}, b"")
     with trio.fail_after(20):
         async with serving(handler) as target, subject(target=target) as healthy:
-            assert await accused(healthy, Ask(1, "ping"), delete, Ask(2, "ping")) == []
+            told = Tell("notifications/x")
+            assert await accused(healthy, Ask(1, "ping"), delete, told, Ask(2, "ping")) == []
             assert await accused(healthy, Ask(1, "ping")) == []  # in a new session
