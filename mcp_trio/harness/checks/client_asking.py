@@ -440,7 +440,8 @@ async def client_stops_answering_when_cancelled(probe: ClientProbe) -> None:
         message = {"jsonrpc": "2.0", "id": id, **question}
         await call.send(message)
         await call.notify("notifications/cancelled", {"requestId": id})
-        # What comes at once may have crossed with the cancellation on its way.
+        # What comes before the answer to a later ping may have crossed with the cancellation.
+        await call.ask("ping")
         await scene.pause(MOMENT)
         require(not scene.answers_to(id), "the client answers before it can be cancelled")
         await scene.pause(SLOW)
