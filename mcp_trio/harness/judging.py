@@ -33,7 +33,7 @@ CHECK_TIME: Final = 12.0
 """How many deadlines of a single answer a whole check may take."""
 
 STARTS: Final = 5
-"""How often longer that is for a client, which is started anew, and several times by some checks."""
+"""How often longer that is for a client, which is started anew, by some checks several times."""
 
 OnOutcome = Callable[[Outcome], object]
 
