@@ -57,7 +57,8 @@ class Exchange:
 
     def note(self, text: str, connection: int = 0) -> None:
         """Say that something happened."""
-        self.add("note", text.encode(), connection=connection)
+        # A note may quote a peer, or us: a lone surrogate is no reason to lose all of it.
+        self.add("note", text.encode(errors="backslashreplace"), connection=connection)
 
     def next_connection(self) -> int:
         """The number of a connection that is about to be opened."""

@@ -184,3 +184,10 @@ async def test_nothing_can_be_sent_once_it_is_over() -> None:
                 pass
             with pytest.raises(WireEnded):
                 await wire.send(b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
+
+
+async def test_a_note_may_quote_anything() -> None:
+    """A method that is no text ended the connection, and the server was blamed for it."""
+    evidence = Evidence()
+    evidence.note("\ud800 cannot be sent", 1)
+    assert evidence.entries[-1].data == rb"\ud800 cannot be sent"
