@@ -271,9 +271,16 @@ async def start_again(session: Session, tool: str, arguments: JSONObject) -> Run
 
 
 async def _takes_a_while(session: Session, started: list[Running], soon: float) -> list[Running]:
-    """Those of some calls that have no answer soon; the ones that told of progress come first."""
-    await trio.sleep(soon)
-    slow = [running for running in started if not session.replies(running.id, running.since)]
+    """Those of some calls that have no answer soon; the ones that told of progress come first.
+
+    Several are given more time, as most of them will just have come at once.
+    """
+    slow = started
+    for _ in range(2):
+        await trio.sleep(soon)
+        slow = [running for running in slow if not session.replies(running.id, running.since)]
+        if len(slow) < 2:
+            break
     return sorted(slow, key=lambda running: not _has_progress(session, running))
 
 

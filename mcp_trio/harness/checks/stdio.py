@@ -24,6 +24,7 @@ from mcp_trio.transports.process import ChildProcess
 LINES: Final[tuple[Transport, ...]] = ("stdio", "stream")
 PAUSE: Final = 0.02  # seconds between two pieces, for a reader that has none waiting
 START_PATIENCE: Final = 6  # deadlines that a process may take to start and to see that all is over
+EXIT_PATIENCE: Final = 3  # and to end: an interpreter takes seconds for it on a busy machine
 
 # What arrives: lines
 
@@ -268,7 +269,7 @@ async def _exits(child: ChildProcess | None, patience: float) -> bool:
 
 async def _exits_at_the_end(probe: ServerProbe, session: Session, when: str) -> None:
     await session.wire.end_input()
-    patience = probe.options.deadline
+    patience = probe.options.deadline * EXIT_PATIENCE
     gone = await _exits(session.wire.child, patience)
     expect(gone, f"the server still runs {patience:g} s after its stdin ended{when}")
 
