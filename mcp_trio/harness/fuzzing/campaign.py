@@ -98,6 +98,7 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], object]
+OnFinding = Callable[[Finding], object]
 
 
 class _Found(Exception):
@@ -187,6 +188,7 @@ class Campaign:
         self._known: dict[str, list[tuple[Accusation, frozenset[str]]]] = {}
         self._skipped = 0
         self._on_progress = on_progress
+        self.on_finding: OnFinding | None = None
 
     def _turns(self, revisions: Sequence[str]) -> Iterator[_Turn]:
         left = self.plan.examples
@@ -273,9 +275,7 @@ class Campaign:
             deadline=self.options.deadline,
             allow_writes=self.options.allow_writes,
         )
-        where = replay.name
-        if self.plan.output is not None:
-            where = str(await trio.to_thread.run_sync(replay.write, self.plan.output))
+        line = await trio.to_thread.run_sync(replay.line, self.plan.output)
         finding = Finding(
             check=accusation.oracle,
             requirements=oracle.requirements_in(revision, self.requirements, named),
@@ -283,10 +283,12 @@ class Campaign:
             revision=revision,
             transport=self.target.transport,
             message=accusation.message,
-            replay=f"mcp-trio fuzz --replay {where} {self.target.words}",
+            replay=line,
             exchange=proof.exchange,
         )
         self.findings.append(finding)
+        if self.on_finding is not None:
+            self.on_finding(finding)
 
     # What is done
 
@@ -368,7 +370,8 @@ def _draw_cases(
         print_blob=False,
     )
     seed = random.Random(f"{plan.seed} {turn.layer} {turn.revision} {turn.number}").getrandbits(64)
-    run = hypothesis.seed(seed)(settings(hypothesis.given(strategy)(test)))
+    # In this order: a seed that is set later takes the database away.
+    run = settings(hypothesis.seed(seed)(hypothesis.given(strategy)(test)))
     with suppress(_Found, _TurnOver, Flaky, Unsatisfiable):
         run()  # the examiner knows what was found, and what it is worth
 
@@ -504,6 +507,7 @@ async def fuzz_server(
     *,
     options: Options | None = None,
     on_progress: OnProgress | None = None,
+    on_finding: OnFinding | None = None,
 ) -> Report:
     """Fuzz a server, for as long as the plan says.
 
@@ -512,19 +516,19 @@ async def fuzz_server(
         plan: What is done; a minute of everything by default.
         options: Deadlines, and what may be called.
         on_progress: Called after each case.
+        on_finding: Called with each finding as soon as it is there.
 
     Raises:
         Failed: The server speaks no revision that is known here.
         NotApplicable: It does not speak one of the plan's revisions, or has nothing for its layers.
         OSError, TransportError: It cannot be started or reached.
-        OSError: A replay file cannot be written.
     """
     plan, options = plan or Plan(), options or Options()
     try:
         revisions = plan.revisions or await newest_of_each_era(target, options)
         scopes = await _scopes(target, revisions, options)
     except Failed:
-        report = await _judge_first_words(target, plan, options)
+        report = await _judge_first_words(target, plan, options, on_finding)
         if report is None:
             raise
         return report
@@ -533,14 +537,18 @@ async def fuzz_server(
         raise NotApplicable(f"there is nothing for the layers {', '.join(plan.layers)}")
     campaign = Campaign(target, plan, options, revisions, on_progress)
     campaign.scopes = scopes
+    campaign.on_finding = on_finding
     await campaign.run()
     return _report(campaign, scopes)
 
 
-async def _judge_first_words(target: ServerTarget, plan: Plan, options: Options) -> Report | None:
+async def _judge_first_words(
+    target: ServerTarget, plan: Plan, options: Options, on_finding: OnFinding | None
+) -> Report | None:
     """What is wrong with a server that cannot even be met; None if nobody can say."""
     revisions = plan.revisions or (LATEST_LEGACY, LATEST)
     campaign = Campaign(target, plan, options, revisions, None)
+    campaign.on_finding = on_finding
     for revision in revisions:
         opening = open_subject(target, revision, deadline=options.deadline, guard=Guard())
         async with opening as subject:

@@ -18,22 +18,27 @@ def open_database(place: str) -> ExampleDatabase:
     """A folder, or Redis at a `redis://` URL, which many machines may share.
 
     Raises:
-        NoDatabase: The package `redis` is not installed, or the URL is none.
+        NoDatabase: The package `redis` is not installed, the URL is none, or nobody answers there.
     """
     if not place.startswith(REDIS):
         return DirectoryBasedExampleDatabase(place)
     try:
         from hypothesis.extra.redis import RedisExampleDatabase
-        from redis import Redis  # type: ignore[import-not-found, unused-ignore]
+        from redis import Redis, RedisError  # type: ignore[import-not-found, unused-ignore]
     except ImportError as exc:
         raise NoDatabase(
             f"--database {place.partition('@')[2] or place} needs the package redis: "
             "pip install redis"
         ) from exc
+    shown = place.partition("@")[2] or place.partition("://")[2]  # without the password
     try:
-        return RedisExampleDatabase(Redis.from_url(place))
+        redis = Redis.from_url(place)
+        redis.ping()
     except ValueError as exc:
         raise NoDatabase(f"this is no URL of Redis: {exc}") from exc
+    except RedisError as exc:
+        raise NoDatabase(f"no Redis answers at {shown}: {exc}") from exc
+    return RedisExampleDatabase(redis)
 
 
 class Shelf(ExampleDatabase):

@@ -7,8 +7,10 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
+from hypothesis.database import InMemoryExampleDatabase
 from trio.testing import MockClock
 
 from mcp_trio.harness.fuzzing import NoReplay, Plan, Progress, fuzz_server, read_replay
@@ -242,6 +244,26 @@ def test_a_missing_redis_is_told_of() -> None:
     except ImportError:
         with pytest.raises(NoDatabase, match="pip install redis"):
             open_database("redis://user:secret@localhost/0")
+
+
+async def test_what_failed_is_kept_and_tried_first(tmp_path: Path) -> None:
+    """The database is used at all: a seed, which is always set, takes it away if set too late."""
+    kept = InMemoryExampleDatabase()
+    async with frame_mutant("wrong-code", WrongCode, ()).open() as faulty:
+        searching = attrs.evolve(plan("jsonrpc", output=tmp_path), database=kept)
+        assert (await fuzz_server(faulty, searching, options=QUICK)).findings
+        assert kept.data
+        # One example is enough now, whatever the seed.
+        again = attrs.evolve(plan("jsonrpc", output=tmp_path, examples=1, seed=2), database=kept)
+        assert (await fuzz_server(faulty, again, options=QUICK)).findings
+
+
+def test_a_redis_that_is_not_there_is_told_of() -> None:
+    """At once, in one line, and without the password of the URL."""
+    pytest.importorskip("redis")
+    with pytest.raises(NoDatabase, match=r"no Redis answers at localhost:1/0") as told:
+        open_database("redis://user:secret@localhost:1/0")
+    assert "secret" not in str(told.value)
 
 
 def test_layers_share_a_database_without_mixing(tmp_path: Path) -> None:
