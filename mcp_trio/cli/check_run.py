@@ -19,13 +19,13 @@ from mcp_trio.cli.check_jobs import (
     server_job,
 )
 from mcp_trio.cli.check_progress import Progress
-from mcp_trio.cli.ending import Failed, run_until_signal
+from mcp_trio.cli.ending import Failed, Stopped, run_until_signal
 from mcp_trio.cli.targets import read_env, read_headers, read_target
 from mcp_trio.cli.untrusted import one_line
 from mcp_trio.exceptions import TransportError
 from mcp_trio.harness import model
 from mcp_trio.harness.handover import CLIENT_TRANSPORTS, WAYS, Way, program_target
-from mcp_trio.harness.model import TRANSPORTS, Check, Report, Role, Transport
+from mcp_trio.harness.model import TRANSPORTS, Check, Outcome, Report, Role, Transport
 from mcp_trio.harness.probe import Options
 from mcp_trio.harness.targets import command_target, url_target
 from mcp_trio.harness.wires import WireEnded
@@ -41,6 +41,14 @@ DEMO_STDIO_JOBS: Final = 3
 NAMED: Final = 3  # checks in an error message
 
 Jobs = AbstractAsyncContextManager[list[Job]]
+
+
+class Interrupted(Stopped):
+    """A signal ended the checks; what they had found by then is not lost."""
+
+    def __init__(self, status: int, reports: list[Report]) -> None:
+        super().__init__(status - 128)
+        self.reports = reports
 
 
 @attrs.frozen(kw_only=True)
@@ -68,11 +76,16 @@ class Order:
             Failed: A target cannot be reached, or speaks no revision; the message is for people.
             click.UsageError: The options contradict each other, or no check fits the target.
             Stopped: A signal came first.
+            Interrupted: The same, and there are outcomes already.
         """
+        so_far: list[tuple[Job, list[Outcome]]] = []
         opened = self._clients() if self.role == "client" else self._servers()
         with Progress() as progress, quiet():
             try:
-                reports = run_until_signal(partial(self._run, opened, progress))
+                reports = run_until_signal(partial(self._run, opened, progress, so_far))
+            except Stopped as exc:
+                begun = [_begun(job, self.role, outcomes) for job, outcomes in so_far if outcomes]
+                raise (Interrupted(exc.status, begun) if begun else exc) from None
             except ExceptionGroup as group:
                 raise sole_exception(group) from None  # the nurseries around it are ours
         if not any(report.outcomes for report in reports):
@@ -83,7 +96,9 @@ class Order:
             )
         return reports
 
-    async def _run(self, opened: Jobs, progress: Progress) -> list[Report]:
+    async def _run(
+        self, opened: Jobs, progress: Progress, so_far: list[tuple[Job, list[Outcome]]]
+    ) -> list[Report]:
         reports: dict[str, Report] = {}
         async with opened as found:
             jobs = [job for job in found if self._asked(job) != ()]
@@ -92,14 +107,22 @@ class Order:
             async def work(job: Job) -> None:
                 with explained(job.name if alone else job.label):
                     at_a_time = self.jobs or (JOBS if alone else demo_jobs(job.transport))
-                    reports[job.transport] = await self._check(job, progress, at_a_time)
+                    outcomes: list[Outcome] = []
+                    so_far.append((job, outcomes))
+                    reports[job.transport] = await self._check(job, progress, outcomes, at_a_time)
 
             async with trio.open_nursery() as nursery:
                 for job in jobs:
                     nursery.start_soon(work, job)
         return [reports[job.transport] for job in jobs]
 
-    async def _check(self, job: Job, progress: Progress, at_a_time: int) -> Report:
+    async def _check(
+        self, job: Job, progress: Progress, outcomes: list[Outcome], at_a_time: int
+    ) -> Report:
+        def on_outcome(outcome: Outcome) -> None:
+            outcomes.append(outcome)
+            progress.outcome(outcome)
+
         options = Options(deadline=self.deadline, allow_writes=self.allow_writes)
         revisions = self._asked(job)
         if revisions is None:
@@ -111,7 +134,7 @@ class Order:
             revisions=revisions,
             options=options,
             jobs=at_a_time,
-            on_outcome=progress.outcome,
+            on_outcome=on_outcome,
         )
         return attrs.evolve(report, target=job.name)
 
@@ -171,6 +194,18 @@ class Order:
             if name not in known:
                 raise click.UsageError(f"--transport is one of {', '.join(known)}.")
         return [name for name in known if name in (self.transports or known)]
+
+
+def _begun(job: Job, role: Role, outcomes: Sequence[Outcome]) -> Report:
+    """A report of what was asked before a signal came."""
+    return Report(
+        target=job.name,
+        kind="check",
+        role=role,
+        outcomes=tuple(outcomes),
+        findings=tuple(outcome.finding for outcome in outcomes if outcome.finding),
+        facts=(("transport", job.transport), ("ended early", "by a signal")),
+    )
 
 
 def demo_jobs(transport: Transport) -> int:

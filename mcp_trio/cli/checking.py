@@ -153,7 +153,7 @@ def check(
         show = _show_requirements if list_requirements else _show_checks
         show(choose(role, only, areas), as_json=as_json)
         return
-    from mcp_trio.cli.check_run import Order
+    from mcp_trio.cli.check_run import Interrupted, Order
 
     playing: Role = role or "server"
     command = tuple(click.get_current_context().obj or ())
@@ -164,9 +164,16 @@ def check(
         command=command,
         **options,
     )
-    reports = order.run()
-    write_reports(reports, junit, html, strict=strict)
+    stopped: Interrupted | None = None
+    try:
+        reports = order.run()
+    except Interrupted as exc:
+        reports, stopped = exc.reports, exc
+    # What is shown goes first: a file that cannot be written shall not hide it.
     show_reports(reports, as_json=as_json)
+    write_reports(reports, junit, html, strict=strict)
+    if stopped is not None:
+        raise stopped
     if any(report.is_bad(strict=strict) for report in reports):
         click.get_current_context().exit(BROKEN)
 

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
+    from mcp_trio.cli.ending import Stopped
     from mcp_trio.harness.fuzzing.campaign import Plan, Progress
     from mcp_trio.harness.fuzzing.files import Replay
     from mcp_trio.harness.handover import ClientTarget, Way
-    from mcp_trio.harness.model import Report, Transport
+    from mcp_trio.harness.model import Report, Role, Transport
     from mcp_trio.harness.targets import ServerTarget
 
 BROKEN: Final = 1
@@ -218,9 +219,11 @@ def fuzz(
         return
     from mcp_trio.cli.checking import show_reports, write_reports
 
-    report = _fuzz(where, **options)
-    write_reports([report], junit, html, strict=strict)
+    report, stopped = _fuzz(where, **options)
     show_reports([report], as_json=as_json)
+    write_reports([report], junit, html, strict=strict)
+    if stopped is not None:
+        raise stopped
     if report.is_bad(strict=strict):
         click.get_current_context().exit(BROKEN)
 
@@ -283,12 +286,15 @@ class _Where:
 # Fuzzing
 
 
-def _fuzz(where: _Where, *, deadline: float, allow_writes: bool, **options: Any) -> "Report":
+def _fuzz(
+    where: _Where, *, deadline: float, allow_writes: bool, **options: Any
+) -> "tuple[Report, Stopped | None]":
+    """The report; with the signal that came first, if one did and there are findings already."""
     from mcp_trio.cli.check_run import explained, quiet
-    from mcp_trio.cli.ending import run_until_signal
+    from mcp_trio.cli.ending import Stopped, run_until_signal
     from mcp_trio.harness.fuzzing.campaign import fuzz_server
     from mcp_trio.harness.fuzzing.client_campaign import fuzz_client
-    from mcp_trio.harness.model import NotApplicable
+    from mcp_trio.harness.model import Finding, NotApplicable, Report
     from mcp_trio.harness.probe import Options
 
     plan = _plan(**options)
@@ -302,9 +308,17 @@ def _fuzz(where: _Where, *, deadline: float, allow_writes: bool, **options: Any)
     else:
         server = where.server()
         name, run = server.name, partial(fuzz_server, server)
+    found: list[Finding] = []
     with _Live() as live, quiet(), explained(name):
+        run = partial(run, options=limits, on_progress=live.progress, on_finding=found.append)
         try:
-            return run_until_signal(partial(run, plan, options=limits, on_progress=live.progress))
+            return run_until_signal(partial(run, plan)), None
+        except Stopped as exc:
+            if not found:
+                raise
+            facts = (("seed", str(plan.seed)), ("ended early", "by a signal"))
+            role: Role = "client" if where.client else "server"
+            return Report(name, "fuzz", role, (), tuple(found), facts), exc
         except NotApplicable as exc:
             raise click.UsageError(f"Nothing to send: {exc.message}.") from None
 

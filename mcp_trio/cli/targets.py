@@ -22,6 +22,7 @@ from functools import reduce
 from pathlib import Path
 from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import attrs
 import click
@@ -95,6 +96,14 @@ def _read_url(url: str, env: Mapping[str, str]) -> Target:
     scheme = url.partition(":")[0].lower()
     if scheme not in SCHEMES:
         raise click.UsageError(f"{url}: a URL of a server starts with {', '.join(SCHEMES)}.")
+    if scheme not in ("unix", "tcp"):
+        try:
+            parts = urlsplit(url)
+            usable = parts.hostname is not None and (parts.port is None or parts.port > 0)
+        except ValueError:
+            usable = False
+        if not usable:
+            raise click.UsageError(f"{url.partition('?')[0]} is no URL with a host.")
     if env:
         raise click.UsageError("--env is for servers that are started; this one runs.")
     return Target(url.partition("?")[0], url=url)

@@ -205,7 +205,8 @@ class SharedInventory:
     def harmless(self, tool: JSONObject) -> bool:
         annotations = tool.get("annotations")
         marked = isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
-        return marked or tool.get("name") in self._read_only
+        name = tool.get("name")
+        return marked or (isinstance(name, str) and name in self._read_only)
 
     async def get(self, probe: ServerProbe) -> Inventory:
         async with self._lock:
@@ -229,11 +230,11 @@ async def take_inventory(session: Session) -> Inventory:
     meta = hello.get("_meta") if isinstance(hello.get("_meta"), dict) else {}
     assert isinstance(meta, dict)
     info = hello.get("serverInfo") or meta.get("io.modelcontextprotocol/serverInfo") or {}
-    capabilities = hello.get("capabilities")
+    capabilities, instructions = hello.get("capabilities"), hello.get("instructions")
     return Inventory(
         info=info if isinstance(info, dict) else {},
         capabilities=capabilities if isinstance(capabilities, dict) else {},
-        instructions=hello.get("instructions"),
+        instructions=instructions if isinstance(instructions, str) else None,
         tools=await list_all(session, "tools/list", "tools"),
         resources=await list_all(session, "resources/list", "resources"),
         templates=await list_all(session, "resources/templates/list", "resourceTemplates"),
@@ -250,7 +251,8 @@ async def list_all(session: Session, method: str, items: str) -> tuple[JSONObjec
         params: JSONObject = {} if cursor is None else {"cursor": cursor}
         result = (await session.request(method, params)).result or {}
         listed = result.get(items)
-        found += [item for item in listed or () if isinstance(item, dict)]
+        if isinstance(listed, list):
+            found += [item for item in listed if isinstance(item, dict)]
         cursor = result.get("nextCursor")
         if not isinstance(cursor, str) or cursor in before:
             break

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import islice, product
+from itertools import count, islice, product
 from typing import Any, Final, Literal, TypeAlias, TypeGuard
 
 import attrs
@@ -27,6 +27,12 @@ Kind: TypeAlias = Literal["missing", "type", "bounds", "choice", "unknown"]
 
 MOST_TRIED: Final = 300
 """Values that are tried for one schema."""
+MOST_STEPS: Final = 2_000
+"""Parts of one schema that are looked at: references in circles have a part for each way round."""
+LONGEST: Final = 100_000
+"""Characters of a string."""
+TOO_MUCH: Final = (RecursionError, OverflowError, MemoryError)
+"""What schemas lead to that go round in circles, or ask for what no machine has."""
 DEEPEST: Final = 6
 """Levels of nesting, and of references, that are followed."""
 
@@ -100,18 +106,24 @@ def sample(schema: JSONObject) -> JSON:
         NoSample: The schema accepts nothing, is not valid, or asks for more than is tried.
     """
     # Checks ask for the same few schemas again and again, and compiling one takes milliseconds.
-    found: JSON = json.loads(_sample(json.dumps(schema, sort_keys=True)))
+    text = _sample(json.dumps(schema, sort_keys=True))
+    if text is None:
+        raise NoSample("found no value that the schema accepts")
+    found: JSON = json.loads(text)
     return found
 
 
 @lru_cache(maxsize=512)
-def _sample(text: str) -> str:
+def _sample(text: str) -> str | None:
     schema = json.loads(text)
     validator = _compiled(schema)
-    for value in islice(_Maker(schema).values(schema), MOST_TRIED):
-        if validator.is_valid(value):
-            return json.dumps(value)
-    raise NoSample("found no value that the schema accepts")
+    try:
+        for value in islice(_Maker(schema).values(schema), MOST_TRIED):
+            if validator.is_valid(value):
+                return json.dumps(value)
+    except TOO_MUCH:
+        return None
+    return None
 
 
 def outside(schema: JSONObject) -> list[Outside]:
@@ -123,7 +135,10 @@ def outside(schema: JSONObject) -> list[Outside]:
     validator, base = _compiled(schema), sample(schema)
     if not isinstance(base, dict):
         raise NoSample("the schema accepts something else than objects")
-    return [found for found in _changed(schema, base) if not validator.is_valid(found.value)]
+    try:
+        return [found for found in _changed(schema, base) if not validator.is_valid(found.value)]
+    except TOO_MUCH:
+        raise NoSample("the schema asks for more than is tried") from None
 
 
 def _compiled(schema: JSONObject) -> Validator:
@@ -141,9 +156,10 @@ class _Maker:
     """Makes values for the parts of one schema, the best guesses first."""
 
     root: JSONObject
+    _steps: Iterator[int] = attrs.field(factory=count, repr=False)
 
     def values(self, schema: JSON, depth: int = 0) -> Iterator[JSON]:
-        if schema is False or depth > DEEPEST:
+        if schema is False or depth > DEEPEST or next(self._steps) > MOST_STEPS:
             return
         if not isinstance(schema, dict):
             yield "example"
@@ -232,7 +248,7 @@ class _Maker:
                 yield value
 
     def _judge(self, schema: JSON) -> Validator | None:
-        if not isinstance(schema, dict):
+        if not isinstance(schema, dict) or next(self._steps) > MOST_STEPS:
             return None
         around: JSONObject = {
             key: self.root[key] for key in ("$defs", "definitions") if key in self.root
@@ -287,11 +303,13 @@ def _integer(schema: JSONObject, key: str, default: int) -> int:
 def _strings(schema: JSONObject) -> Iterator[str]:
     form = schema.get("format")
     least, most = _integer(schema, "minLength", 0), schema.get("maxLength")
+    if least > LONGEST:
+        return
     words = [*([FORMATS[form]] if form in FORMATS else []), *WORDS]
     for word in words:
         yield word
     for word in words:
-        long = word + "a" * (min(least, 100_000) - len(word))
+        long = word + "a" * (least - len(word))
         yield long[: int(most)] if isinstance(most, int | float) else long
         if word:
             yield (word * (least // len(word) + 1))[: max(least, 1)]
@@ -350,9 +368,9 @@ def _beyond(schema: JSONObject) -> Iterator[tuple[Kind, str, JSON]]:
         if _is_number(schema.get(key)):
             yield "bounds", words, schema[key] + step
     least, most = _integer(schema, "minLength", 0), _integer(schema, "maxLength", -1)
-    if least > 0:
+    if 0 < least <= LONGEST:
         yield "bounds", "too short", "a" * (least - 1)
-    if 0 <= most < 100_000:
+    if 0 <= most < LONGEST:
         yield "bounds", "too long", "a" * (most + 1)
     if isinstance(schema.get("pattern"), str):
         yield "bounds", "against its pattern", "harness \u2028 \x00"

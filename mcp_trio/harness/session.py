@@ -79,7 +79,9 @@ class Received:
 
     @property
     def method(self) -> str | None:
-        return self.object.get("method")
+        """The method, if it is a string, as others name nothing."""
+        found = self.object.get("method")
+        return found if isinstance(found, str) else None
 
     @property
     def is_answer(self) -> bool:
@@ -120,10 +122,11 @@ class Reply:
     def progress(self, token: str | int) -> list[JSONObject]:
         """The params of the progress that came before it."""
         return [
-            note.get("params", {})
+            params
             for note in self.before
             if note.get("method") == "notifications/progress"
-            and note.get("params", {}).get("progressToken") == token
+            and isinstance(params := note.get("params"), dict)
+            and params.get("progressToken") == token
         ]
 
     def expect_result(self, requirement: str | None = None) -> JSONObject:
@@ -184,6 +187,8 @@ class Session:
             with -32601.
         ended: Why the wire ended; None as long as it has not.
         refused: What the transport refused by itself, without an answer: HTTP does so by a status.
+        mistake: Why the harness itself cannot read on; whoever waits gets it raised, so that it
+            is known for what it is.
     """
 
     def __init__(
@@ -198,6 +203,7 @@ class Session:
         self.answerers: dict[str, Answerer] = dict(ANSWERERS)
         self.ended: str | None = None
         self.refused: list[Refused] = []
+        self.mistake: Exception | None = None
         self._arrival = trio.lowlevel.ParkingLot()
         self._last_id = 0
         self._asked: list[JSON] = []
@@ -367,8 +373,8 @@ class Session:
         found = await self.wait_for(
             lambda received: received.method == method, method, since=since, timeout=timeout
         )
-        params: JSONObject = found.object.get("params") or {}
-        return params
+        params = found.object.get("params")
+        return params if isinstance(params, dict) else {}
 
     async def _wait(
         self, found: Callable[[], list[Received]], patience: float, failure: str
@@ -377,6 +383,8 @@ class Session:
             patience = max(patience, START_TIME)  # a modern session has no handshake to wait for
         with trio.move_on_after(patience):
             while not (these := found()):
+                if self.mistake is not None:
+                    raise self.mistake
                 if self.ended is not None:
                     raise Failed(f"{failure}: the connection ended: {self.ended}")
                 await self._arrival.park()
@@ -418,7 +426,9 @@ class Session:
         except WireEnded as exc:
             self.ended = str(exc)
             self.wire.note(f"the connection ended: {exc}")
-            self._arrival.unpark_all()
+        except Exception as exc:
+            self.mistake = exc
+        self._arrival.unpark_all()
 
     def _take_refusal(self, id: JSON, why: str) -> None:
         self.refused.append(Refused(id, why, len(self.received)))

@@ -84,6 +84,7 @@ async def _modern(target: ServerTarget, options: Options) -> list[str]:
                 reply = await session.request("server/discover")
         except (Failed, NotApplicable):
             continue
-        if revision in ((reply.result or {}).get("supportedVersions") or ()):
+        supported = (reply.result or {}).get("supportedVersions")
+        if isinstance(supported, list) and revision in supported:
             found.append(revision)
     return found

@@ -119,7 +119,7 @@ async def tool_names_are_unique(probe: ServerProbe) -> None:
     revisions=NAMED,
 )
 async def tool_names_are_told_apart_by_case(probe: ServerProbe) -> None:
-    names = {tool.get("name") for tool in await tools_of(probe)}
+    names = {str(tool.get("name")) for tool in await tools_of(probe)}
     session = await probe.session()
     for tried in await tried_tools(probe):
         other = tried.name.swapcase()

@@ -21,7 +21,7 @@ from hypothesis.errors import Flaky, Unsatisfiable
 
 from mcp_trio.harness.client_probe import newest_of_each_era, record
 from mcp_trio.harness.exchange import Entry, Exchange
-from mcp_trio.harness.fuzzing.campaign import PURSUIT, OnProgress, Plan, Progress
+from mcp_trio.harness.fuzzing.campaign import PURSUIT, OnFinding, OnProgress, Plan, Progress
 from mcp_trio.harness.fuzzing.cases import At, Case, Instead, Send
 from mcp_trio.harness.fuzzing.files import Replay
 from mcp_trio.harness.fuzzing.inquiry import same
@@ -125,6 +125,7 @@ class ClientCampaign:
         self._requirements = load_requirements()
         self._known: list[tuple[str, Accusation]] = []
         self._on_progress = on_progress
+        self.on_finding: OnFinding | None = None
 
     async def fuzz(self, revision: str, until: float) -> None:
         """Fuzz in one revision until a time, or as many examples as the plan says."""
@@ -202,9 +203,7 @@ class ClientCampaign:
             deadline=self.options.deadline,
             allow_writes=self.options.allow_writes,
         )
-        where = replay.name
-        if self.plan.output is not None:
-            where = str(await trio.to_thread.run_sync(replay.write, self.plan.output))
+        line = await trio.to_thread.run_sync(replay.line, self.plan.output)
         finding = Finding(
             check=accusation.oracle,
             requirements=ids,
@@ -212,10 +211,12 @@ class ClientCampaign:
             revision=player.revision,
             transport=self.target.transport,
             message=accusation.message,
-            replay=f"mcp-trio fuzz --replay {where} {self.target.words}",
+            replay=line,
             exchange=player.exchange,
         )
         self.findings.append(finding)
+        if self.on_finding is not None:
+            self.on_finding(finding)
 
 
 class _Found(Exception):
@@ -351,18 +352,20 @@ async def fuzz_client(
     *,
     options: Options | None = None,
     on_progress: OnProgress | None = None,
+    on_finding: OnFinding | None = None,
 ) -> Report:
     """Fuzz a client, for as long as the plan says; its layers and jobs count for servers only.
 
     Raises:
         Failed: The client speaks no revision that is known here, or does not find the server.
-        OSError: It cannot be started, or a replay file cannot be written.
+        OSError: It cannot be started.
     """
     plan, options = plan or Plan(), options or Options()
     revisions = plan.revisions or await newest_of_each_era(target, options)
     if not revisions:
         raise Failed("the client speaks no revision that is known here, or finds no server")
     campaign = ClientCampaign(target, plan, options, on_progress)
+    campaign.on_finding = on_finding
     for number, revision in enumerate(revisions):
         now = trio.current_time()
         share = (campaign.until - now) / (len(revisions) - number)

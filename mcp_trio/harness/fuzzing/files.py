@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from pathlib import Path
 from typing import Final
 
@@ -73,6 +74,19 @@ class Replay:
         path.write_text(text + "\n", encoding="utf-8")
         return path
 
+    def line(self, folder: Path | None) -> str:
+        """Write the file; the shell command that plays it again.
+
+        A disk that is full costs the file, and not the finding.
+        """
+        where, why = self.name, ""
+        try:
+            if folder is not None:
+                where = str(self.write(folder))
+        except OSError as exc:
+            why = f"  # the file could not be written: {exc.strerror or exc}"
+        return f"mcp-trio fuzz --replay {shlex.quote(where)} {self.target}{why}"
+
 
 def read_replay(path: Path) -> Replay:
     """What a replay file says.
@@ -88,7 +102,7 @@ def read_replay(path: Path) -> Replay:
         replay = Replay(**value)
     except OSError as exc:
         raise NoReplay(f"{path} cannot be read: {exc.strerror}") from exc
-    except (ValueError, TypeError, KeyError) as exc:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as exc:
         raise NoReplay(f"{path} is damaged: {exc}") from exc
     if replay.revision not in REVISIONS or replay.level not in LEVELS or not replay.cases:
         raise NoReplay(f"{path} is damaged: revision, level or cases")
