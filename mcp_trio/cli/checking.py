@@ -90,7 +90,7 @@ WIDEST = 200  # for the table of requirements, which is for `grep` then
     type=click.Choice(["argument", "environment", "file"]),
     help="For a client: how it is told where its server is: argument (the default; in place of "
     "{command} or {url}, or at the end), environment (MCP_SERVER_COMMAND or MCP_SERVER_URL), file "
-    "(.mcp.json).",
+    "(.mcp.json in a new folder, where it runs: name it by its absolute path).",
 )
 @click.option(
     "--deadline",
@@ -100,7 +100,7 @@ WIDEST = 200  # for the table of requirements, which is for `grep` then
     default=5.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long any one answer may take.",
+    help="How long any one answer may take; more for a slow server or a busy machine.",
 )
 @click.option(
     "--allow-writes",

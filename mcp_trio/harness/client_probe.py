@@ -21,6 +21,7 @@ from mcp_trio.harness.handover import ClientTarget
 from mcp_trio.harness.model import Failed, NotApplicable, Transport
 from mcp_trio.harness.probe import Options
 from mcp_trio.harness.scripted import HOLD, Answers, Call, OnHTTP, Scene, usual
+from mcp_trio.harness.spoken import last_words
 from mcp_trio.harness.stages import open_scene, playable
 from mcp_trio.protocol import meta as keys
 from mcp_trio.protocol.revisions import LEGACY, MODERN
@@ -196,6 +197,8 @@ def speaks(scene: Scene) -> bool:
     return any(said.method not in BEFORE for said in scene.messages())
 
 
+NO_REVISION: Final = "the client speaks no revision that is known here, or does not find its server"
+
 BEFORE: Final = ("initialize", "server/discover", "notifications/cancelled")
 """What a client says before it knows what the server speaks."""
 
@@ -204,14 +207,20 @@ async def newest_of_each_era(target: ClientTarget, options: Options) -> tuple[st
     """The newest legacy revision and the newest modern one that a client speaks, in that order.
 
     Raises:
+        Failed: It speaks none that is known here, or does not find the server.
         OSError: It cannot be started.
     """
     found: list[str] = []
+    said = ""
     for era in (LEGACY, MODERN):
         for revision in reversed(era):
             if not playable(revision, target.transport):
                 continue
-            if speaks(await record(target, revision, options)):
+            scene = await record(target, revision, options)
+            if speaks(scene):
                 found.append(revision)
                 break
+            said = last_words(scene.exchange) or said
+    if not found:
+        raise Failed(f"{NO_REVISION}{said}")
     return tuple(found)

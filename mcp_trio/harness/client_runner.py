@@ -13,6 +13,7 @@ from functools import partial
 import trio
 
 from mcp_trio.harness.client_probe import (
+    NO_REVISION,
     ClientProbe,
     SharedRecording,
     newest_of_each_era,
@@ -53,7 +54,7 @@ async def check_client(
     began = trio.current_time()
     chosen = await newest_of_each_era(target, options) if revisions is None else tuple(revisions)
     if not chosen:
-        raise Failed("the client speaks no revision that is known here, or finds no server")
+        raise Failed(NO_REVISION)
     outcomes: list[Outcome] = []
     name = "?"
     for revision in chosen:

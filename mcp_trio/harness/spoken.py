@@ -54,14 +54,14 @@ async def _legacy(target: ServerTarget, wanted: str, options: Options) -> tuple[
         ):
             reply = await session.request("initialize", params, timeout=START_TIME)
     except (Failed, NotApplicable) as exc:
-        return None, exc.message + _last_words(exchange)
+        return None, exc.message + last_words(exchange)
     spoken = (reply.result or {}).get("protocolVersion")
     if spoken in LEGACY:
         return spoken, ""
     return None, f"initialize for {wanted} got {reply.brief()}"
 
 
-def _last_words(exchange: Exchange) -> str:
+def last_words(exchange: Exchange) -> str:
     """What a program wrote to its stderr, which is where those that cannot start say why."""
     lines = [
         entry.data.decode("utf-8", "replace")

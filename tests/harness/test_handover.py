@@ -16,6 +16,7 @@ from mcp_trio.harness.handover import (
     fill_in,
     program_target,
 )
+from mcp_trio.harness.model import Failed
 from mcp_trio.harness.probe import Options
 
 COMMAND = Address(command=("python", "-I", "a b.py"))
@@ -112,6 +113,13 @@ async def test_what_a_client_speaks_is_found_out() -> None:
     """The newest revision of each era that it goes on in."""
     with trio.fail_after(90):
         assert await newest_of_each_era(tiny("argument"), Options()) == ("2025-11-25",)
+
+
+async def test_a_client_that_cannot_start_says_why() -> None:
+    """One that is not found in its new folder, say: its last words tell the person."""
+    lost = program_target([sys.executable, "-c", "import sys; sys.exit('no map')"], way="file")
+    with trio.fail_after(90), pytest.raises(Failed, match=r"its server; stderr: no map"):
+        await newest_of_each_era(lost, Options())
 
 
 async def test_the_relay_half_closes() -> None:

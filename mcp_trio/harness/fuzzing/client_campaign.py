@@ -19,7 +19,7 @@ import trio
 from hypothesis import HealthCheck, Phase, Verbosity
 from hypothesis.errors import Flaky, Unsatisfiable
 
-from mcp_trio.harness.client_probe import newest_of_each_era, record
+from mcp_trio.harness.client_probe import NO_REVISION, newest_of_each_era, record
 from mcp_trio.harness.exchange import Entry, Exchange
 from mcp_trio.harness.fuzzing.campaign import PURSUIT, OnFinding, OnProgress, Plan, Progress
 from mcp_trio.harness.fuzzing.cases import At, Case, Instead, Send
@@ -363,7 +363,7 @@ async def fuzz_client(
     plan, options = plan or Plan(), options or Options()
     revisions = plan.revisions or await newest_of_each_era(target, options)
     if not revisions:
-        raise Failed("the client speaks no revision that is known here, or finds no server")
+        raise Failed(NO_REVISION)
     campaign = ClientCampaign(target, plan, options, on_progress)
     campaign.on_finding = on_finding
     for number, revision in enumerate(revisions):

@@ -69,7 +69,8 @@ def to_html(reports: Reports, *, when: datetime | None = None) -> str:
 {body}
 </main>
 <footer>Made by mcp-trio {escape(version("mcp-trio"))} on {escape(date)}. The sentences are in its
-words; the links lead to those of the specification.</footer>
+words; the links lead to those of the specification. The commands that show a finding again need
+Python and <code>pip install 'mcp-trio[harness]'</code>.</footer>
 <script>{script}</script>
 </body>
 </html>
