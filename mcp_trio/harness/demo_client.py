@@ -111,6 +111,8 @@ async def use(client: Client) -> None:
 
 async def _use_tools(client: Client) -> None:
     for tool in await _all(client.list_tools):
+        if tool.execution is not None and tool.execution.task_support == "required":
+            continue  # this client starts no tasks
         arguments = _arguments(tool.input_schema)
         await _survive(client.call_tool(tool.name, arguments, on_progress=lambda *_: None))
 

@@ -7,7 +7,7 @@ from mcp_trio.harness.checks import LEGACY, MODERN, REVISIONS, check
 from mcp_trio.harness.client_probe import BEFORE, OPENING, ClientProbe, speaks
 from mcp_trio.harness.model import Failed, NotApplicable
 from mcp_trio.harness.probe import expect, require
-from mcp_trio.harness.scripted import HOLD, Answer, Call, Refusal, Step
+from mcp_trio.harness.scripted import HOLD, Answer, Call, Refusal, Scene, Step
 from mcp_trio.protocol import meta as keys
 from mcp_trio.protocol.errors import UNSUPPORTED_VERSION
 from mcp_trio.protocol.methods import METHODS
@@ -247,22 +247,49 @@ def _keep(revision: str) -> str:
     return "lifecycle-14" if revision >= "2025-06-18" else "lifecycle-18"
 
 
+def _unknown(scene: Scene) -> list[str]:
+    """Methods that the client uses and the revision does not have."""
+    require(speaks(scene), "the client does not speak this revision")
+    found: list[str] = []
+    for said in scene.messages():
+        method = METHODS.get(str(said.method))
+        known = method is not None and method.may_send("client", scene.revision)
+        if not known and said.method not in BEFORE:
+            found.append(str(said.method))
+    return found
+
+
 @client_check(
     "client-keeps-to-the-revision",
     "lifecycle-14",
     "lifecycle-18",
-    "versioning-5",
-    meaning="Only methods are used that the revision has.",
+    meaning="Only methods are used that the negotiated revision has.",
+    revisions=LEGACY,
 )
 async def client_keeps_to_the_revision(probe: ClientProbe) -> None:
-    scene = await probe.recording()
-    require(speaks(scene), "the client does not speak this revision")
-    for said in scene.messages():
-        method = METHODS.get(str(said.method))
-        if said.method in BEFORE:
-            continue
-        known = method is not None and method.may_send("client", probe.revision)
-        expect(known, f"the client sends {said.method}, which {probe.revision} does not have")
+    unknown = _unknown(await probe.recording())
+    expect(not unknown, f"the client sends {unknown[:1]}, which {probe.revision} does not have")
+
+
+@client_check(
+    "client-uses-no-undeclared-extension",
+    "versioning-5",
+    meaning="No method is used that only an extension could have, which the server does not.",
+    revisions=MODERN,
+)
+async def client_uses_no_undeclared_extension(probe: ClientProbe) -> None:
+    unknown = [method for method in _unknown(await probe.recording()) if method not in METHODS]
+    expect(not unknown, f"the client sends {unknown[:1]}, and the server declares no extension")
+
+
+@client_check(
+    "client-uses-no-removed-methods",
+    meaning="Methods of older revisions, such as ping, are not used in a newer one.",
+    revisions=MODERN,
+)
+async def client_uses_no_removed_methods(probe: ClientProbe) -> None:
+    unknown = [method for method in _unknown(await probe.recording()) if method in METHODS]
+    expect(not unknown, f"the client sends {unknown[:1]}, which {probe.revision} does not have")
 
 
 @client_check(

@@ -252,7 +252,21 @@ MUTANTS: Final[tuple[ClientMutant, ...]] = (
                 )
             ),
         ),
-        ["client-keeps-to-the-revision"],
+        ["client-keeps-to-the-revision", "client-uses-no-undeclared-extension"],
+    ),
+    client_mutant(
+        "client-pings-modern-servers",
+        Changing(
+            "Pings a server that knows no ping.",
+            says=requests(
+                lambda m: (
+                    [m, {"jsonrpc": "2.0", "id": "x", "method": "ping"}]
+                    if of("tools/list", m)
+                    else m
+                )
+            ),
+        ),
+        ["client-uses-no-removed-methods"],
     ),
     client_mutant(
         "client-with-nameless-extensions",
