@@ -27,7 +27,7 @@ from mcp_trio.harness.http_plain import (
     HTTPStream,
 )
 from mcp_trio.harness.http_target import HTTPWire
-from mcp_trio.harness.model import Failed
+from mcp_trio.harness.model import Failed, Late
 from mcp_trio.harness.probe import ServerProbe
 from mcp_trio.harness.session import Session, dump, shake_hands
 from mcp_trio.wire.http_headers import LAST_EVENT_ID
@@ -102,7 +102,7 @@ class HTTPTalk:
             raise Failed(str(error)) from error
         except trio.TooSlowError:
             late = f"{readable.get('method', 'a POST')} got no whole answer"
-            raise Failed(f"{late} within {self.session.deadline:g} s") from None
+            raise Late(f"{late} within {self.session.deadline:g} s") from None
 
     def get(
         self, *, last_event_id: str | None = None, changes: HeaderChanges | None = None

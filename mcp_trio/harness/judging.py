@@ -20,6 +20,7 @@ from mcp_trio.harness.model import (
     Check,
     Failed,
     Finding,
+    Late,
     Level,
     NotApplicable,
     Outcome,
@@ -34,6 +35,9 @@ CHECK_TIME: Final = 12.0
 
 STARTS: Final = 5
 """How often longer that is for a client, which is started anew, by some checks several times."""
+
+PATIENCE: Final = 4.0
+"""How much longer a check may wait that is asked once more."""
 
 OnOutcome = Callable[[Outcome], object]
 
@@ -63,6 +67,8 @@ class Judge:
     Attributes:
         open_probe: Makes a probe, for each of the workers.
         on_outcome: Called with each outcome as soon as it is there.
+        open_patient_probe: Makes a probe that waits `PATIENCE` times as long, for a check in which
+            something came too late: it is asked once more, when nothing else goes on.
         is_alive: Asks, after a failure, whether the peer is still there at all. A peer that died
             is one finding, and not one for each check that comes after.
     """
@@ -73,6 +79,7 @@ class Judge:
     requirements: Mapping[str, Requirement]
     open_probe: Callable[[], AbstractAsyncContextManager[Probe]]
     on_outcome: OnOutcome | None = None
+    open_patient_probe: Callable[[], AbstractAsyncContextManager[Probe]] | None = None
     is_alive: Callable[[], Awaitable[bool]] | None = None
 
     async def run(self, checks: Sequence[Check], jobs: int) -> list[Outcome]:
@@ -80,42 +87,54 @@ class Judge:
         found: dict[str, Outcome] = {}
         waiting = list(reversed(checks))
         fatal: Check | None = None
+        late: list[Check] = []
+
+        def tell(outcome: Outcome) -> None:
+            found[outcome.check.id] = outcome
+            if self.on_outcome is not None:
+                self.on_outcome(outcome)
 
         async def work() -> None:
             nonlocal fatal
             async with self.open_probe() as probe:
                 while waiting:
                     check = waiting.pop()
-                    if fatal is None:
-                        outcome = await self.judge(check, probe)
-                    else:
-                        outcome = self._outcome(check, "not applicable", _gone(fatal))
+                    if fatal is not None:
+                        tell(self._outcome(check, "not applicable", _gone(fatal)))
+                        continue
+                    outcome = await self.judge(check, probe)
                     if outcome.finding is not None and fatal is None and not await self._alive():
                         fatal = check
-                    found[outcome.check.id] = outcome
-                    if self.on_outcome is not None:
-                        self.on_outcome(outcome)
+                    elif outcome.late and self.open_patient_probe is not None:
+                        late.append(check)
+                        continue
+                    tell(outcome)
 
         async with trio.open_nursery() as nursery:
             for _ in range(min(jobs, len(checks))):
                 nursery.start_soon(work)
+        if late and self.open_patient_probe is not None:
+            async with self.open_patient_probe() as probe:
+                for check in late:
+                    tell(await self.judge(check, probe, PATIENCE))
         return [found[check.id] for check in checks]
 
     async def _alive(self) -> bool:
         return self.is_alive is None or await self.is_alive()
 
-    async def judge(self, check: Check, probe: Probe) -> Outcome:
+    async def judge(self, check: Check, probe: Probe, patience: float = 1.0) -> Outcome:
         """Run one check; whatever it raises becomes its outcome."""
         began = trio.current_time()
         probe.exchange.clear()
+        broken: Failed
         try:
             starts = STARTS if check.role == "client" else 1
-            with trio.fail_after(self.options.deadline * CHECK_TIME * starts):
+            with trio.fail_after(self.options.deadline * CHECK_TIME * starts * patience):
                 await check.run(probe)
         except NotApplicable as exc:
             return self._outcome(check, "not applicable", exc.message, began)
         except trio.TooSlowError:
-            broken = Failed("the check did not come to an end")
+            broken = Late("the check did not come to an end")
         except Failed as exc:
             broken = exc
         except (OSError, TransportError) as exc:
@@ -132,7 +151,8 @@ class Judge:
         probe.forget_session()
         finding = self._finding(check, broken, probe)
         verdict: Verdict = "failed" if finding.is_must else "warned"
-        return self._outcome(check, verdict, broken.message, began, finding)
+        outcome = self._outcome(check, verdict, broken.message, began, finding)
+        return attrs.evolve(outcome, late=isinstance(broken, Late))
 
     def _outcome(
         self,

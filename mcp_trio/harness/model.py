@@ -138,6 +138,10 @@ class Failed(Exception):
         self.requirement = requirement
 
 
+class Late(Failed):
+    """Something did not come in time. It may be the peer, or a busy computer: it is asked again."""
+
+
 class NotApplicable(Exception):
     """The peer has nothing that the check could be asked of; the message says what is missing."""
 
@@ -190,6 +194,7 @@ class Outcome:
         message: Why it failed or does not apply; empty if it passed.
         seconds: How long it took.
         finding: Set if it failed or warned.
+        late: It failed because something did not come in time.
     """
 
     check: Check
@@ -199,6 +204,7 @@ class Outcome:
     message: str
     seconds: float
     finding: Finding | None = None
+    late: bool = False
 
 
 @attrs.frozen

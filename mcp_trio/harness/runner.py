@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+import attrs
 import trio
 
 from mcp_trio.exceptions import TransportError
 from mcp_trio.harness.exchange import Exchange
-from mcp_trio.harness.judging import Judge, OnOutcome, replay_line, strongest
+from mcp_trio.harness.judging import PATIENCE, Judge, OnOutcome, replay_line, strongest
 from mcp_trio.harness.model import Check, Failed, NotApplicable, Outcome, Report
 from mcp_trio.harness.probe import Options, SharedInventory, open_probe
 from mcp_trio.harness.requirements import load_requirements
@@ -61,8 +62,17 @@ async def check_server(
             if revision in check.revisions and target.transport in check.transports
         ]
         opening = partial(open_probe, target, revision, options, shared)
-        alive = partial(_is_alive, target, revision, options)
-        judge = Judge(target, revision, options, load_requirements(), opening, on_outcome, alive)
+        patient = attrs.evolve(options, deadline=options.deadline * PATIENCE)
+        judge = Judge(
+            target,
+            revision,
+            options,
+            load_requirements(),
+            opening,
+            on_outcome,
+            open_patient_probe=partial(open_probe, target, revision, patient, shared),
+            is_alive=partial(_is_alive, target, revision, options),
+        )
         outcomes += await judge.run(fitting, jobs)
         info = info or await _info(target, revision, options, shared)
     seconds = trio.current_time() - began

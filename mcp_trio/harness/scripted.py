@@ -34,7 +34,7 @@ from mcp_trio.connection import open_private_nursery
 from mcp_trio.harness.exchange import Exchange
 from mcp_trio.harness.handover import Running
 from mcp_trio.harness.http_scripted import GONE, ClientLeft, HTTPReply, HTTPRequest
-from mcp_trio.harness.model import Failed, NotApplicable
+from mcp_trio.harness.model import Failed, Late, NotApplicable
 from mcp_trio.harness.session import Received, Reply, dump
 from mcp_trio.protocol import meta as keys
 from mcp_trio.protocol.errors import ERRORS
@@ -614,7 +614,7 @@ class Scene:
                     raise Failed(f"the client left instead of answering {method}{ending}")
                 await self._changed.park()
             return Reply(answers[0])
-        raise Failed(f"no answer of the client to {method} within {self.deadline:g} s")
+        raise Late(f"no answer of the client to {method} within {self.deadline:g} s")
 
     def next_id(self) -> RequestId:
         """An id for a request of the server."""

@@ -22,7 +22,7 @@ import attrs
 import trio
 
 from mcp_trio.connection import open_private_nursery
-from mcp_trio.harness.model import Failed, NotApplicable
+from mcp_trio.harness.model import Failed, Late, NotApplicable
 from mcp_trio.harness.wires import Wire, WireEnded
 from mcp_trio.protocol import meta as keys
 from mcp_trio.protocol.revisions import is_modern
@@ -389,7 +389,7 @@ class Session:
                     raise Failed(f"{failure}: the connection ended: {self.ended}")
                 await self._arrival.park()
             return these
-        raise Failed(f"{failure} within {patience:g} s")
+        raise Late(f"{failure} within {patience:g} s")
 
     async def fence(self) -> None:
         """Wait until the server has dealt with what was sent before, as far as can be known.

@@ -11,7 +11,7 @@ from mcp_trio.demo import server
 from mcp_trio.exceptions import TransportError
 from mcp_trio.harness.checks import check
 from mcp_trio.harness.exchange import Exchange
-from mcp_trio.harness.model import Check, Failed, NotApplicable
+from mcp_trio.harness.model import Check, Failed, Late, NotApplicable
 from mcp_trio.harness.probe import Options, ServerProbe
 from mcp_trio.harness.runner import check_server
 from mcp_trio.harness.targets import ServerTarget, server_target
@@ -105,3 +105,22 @@ async def test_a_target_that_dies_is_one_finding(autojump_clock: object) -> None
     ]
     assert report.outcomes[-1].message == "the server is gone since kills"
     assert len(report.findings) == 1
+
+
+@pytest.mark.parametrize(("comes", "verdict"), [(True, "passed"), (False, "failed")])
+async def test_what_came_too_late_is_asked_again(
+    comes: bool, verdict: str, autojump_clock: object
+) -> None:
+    """A busy computer breaks no sentence: who is late is given more time, at the end and alone."""
+    asked: list[float] = []
+
+    @check("slow", "base-6", meaning="A check of this test.")
+    async def slow(probe: ServerProbe) -> None:
+        asked.append(probe.options.deadline)
+        if len(asked) == 1 or not comes:
+            raise Late("no answer within 5 s")
+
+    checks = [slow, asking("other", None)]
+    report = await check_server(server_target(server, "demo"), checks, revisions=["2026-07-28"])
+    assert asked == [5.0, 20.0]
+    assert [outcome.verdict for outcome in report.outcomes] == [verdict, "passed"]
