@@ -37,7 +37,7 @@ JOBS: Final = 4
 #: Over each transport of the demo server, all at a time. Most checks wait most of the time; but on
 #: stdio each worker has a process of its own, and starting these is what takes the time.
 DEMO_JOBS: Final = 6
-DEMO_STDIO_JOBS: Final = 3
+DEMO_STDIO_JOBS: Final = 4
 NAMED: Final = 3  # checks in an error message
 
 Jobs = AbstractAsyncContextManager[list[Job]]

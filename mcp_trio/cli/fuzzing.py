@@ -4,6 +4,7 @@ import secrets
 import shlex
 import sys
 import time
+import warnings
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import attrs
 import click
 
+from mcp_trio.cli.ending import Failed
 from mcp_trio.cli.server_command import (
     TARGETS,
     ServerCommand,
@@ -219,7 +221,10 @@ def fuzz(
         return
     from mcp_trio.cli.checking import show_reports, write_reports
 
+    warnings.filterwarnings("ignore", "Generating overly large repr")  # of Hypothesis, about a case
     report, stopped = _fuzz(where, **options)
+    if stopped is None and not report.findings and dict(report.facts).get("cases") == "0":
+        raise Failed("no case was played: starting took all the time. Raise --seconds")
     show_reports([report], as_json=as_json)
     write_reports([report], junit, html, strict=strict)
     if stopped is not None:
@@ -430,6 +435,7 @@ def _from_words(replay: "Replay", where: _Where) -> _Where:
         where,
         word=None if command else options[0],
         command=tuple(command),
+        env=where.env or tuple(value for name, value in pairwise(options) if name == "-e"),
         sse="--sse" in options,
         transport=where.transport or given.get("--transport"),
         way=where.way or given.get("--hand-over"),
@@ -439,7 +445,7 @@ def _from_words(replay: "Replay", where: _Where) -> _Where:
 def _play(where: _Where, replay: "Replay") -> str | None:
     """What is seen when a finding is played again; None if it does not show itself."""
     from mcp_trio.cli.check_run import explained, quiet
-    from mcp_trio.cli.ending import Failed, run_until_signal
+    from mcp_trio.cli.ending import run_until_signal
     from mcp_trio.harness.fuzzing.client_campaign import replay_client_finding
     from mcp_trio.harness.fuzzing.replaying import replay_finding
     from mcp_trio.harness.fuzzing.subject import TargetGone

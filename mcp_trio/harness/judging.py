@@ -103,7 +103,7 @@ class Judge:
                         tell(self._outcome(check, "not applicable", _gone(fatal)))
                         continue
                     outcome = await self.judge(check, probe)
-                    if outcome.finding is not None and fatal is None and not await self._alive():
+                    if outcome.finding is not None and not await self._alive():
                         fatal = check
                     elif outcome.late and self.open_patient_probe is not None:
                         late.append(check)

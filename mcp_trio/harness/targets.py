@@ -95,7 +95,9 @@ def command_target(
     else:
         parameters = StdioParameters.from_argv(command)
     line = shlex.join([parameters.command, *parameters.args])
-    return _Command(parameters, name or line, words or f"-- {line}")
+    # Names only: a value may be a secret, and `-e NAME` takes the one that the reader has.
+    env = "".join(f"-e {shlex.quote(variable)} " for variable in parameters.env or ())
+    return _Command(parameters, name or line, words or f"{env}-- {line}")
 
 
 @attrs.frozen
