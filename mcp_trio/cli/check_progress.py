@@ -1,9 +1,10 @@
-"""How far the checks are, on a terminal's stderr; nothing where there is none."""
+"""How far the checks are: live on a terminal's stderr, and a line now and then in a log."""
 
 import time
 from typing import TYPE_CHECKING, Final, Self
 
 import attrs
+import click
 
 from mcp_trio.harness.model import Outcome
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 SHOWN_EVERY: Final = 0.1  # seconds from one picture to the next
+TOLD_EVERY: Final = 30.0  # seconds from one line to the next, where there is no terminal
 
 
 @attrs.define(eq=False)
@@ -22,7 +24,7 @@ class Progress:
     _done: int = attrs.field(default=0, init=False)
     _failed: int = attrs.field(default=0, init=False)
     _warned: int = attrs.field(default=0, init=False)
-    _shown: float = attrs.field(default=0.0, init=False)
+    _shown: float = attrs.field(factory=time.monotonic, init=False)
     _bar: "tuple[Bar, TaskID] | None" = attrs.field(default=None, init=False)
 
     def __enter__(self) -> Self:
@@ -61,10 +63,13 @@ class Progress:
         self._failed += outcome.verdict == "failed"
         self._warned += outcome.verdict == "warned"
         now = time.monotonic()
-        if self._bar is None or now - self._shown < SHOWN_EVERY:
+        if now - self._shown < (SHOWN_EVERY if self._bar else TOLD_EVERY):
             return
         self._shown = now
-        bar, task = self._bar
         counts = f"{self._failed} failed, {self._warned} warned: {outcome.check.id}"
+        if self._bar is None:
+            click.echo(f"{self._done} of {self._total} checks, {counts}", err=True)
+            return
+        bar, task = self._bar
         bar.update(task, completed=self._done, total=self._total, description=counts)
         bar.refresh()

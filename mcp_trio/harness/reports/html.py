@@ -52,7 +52,7 @@ def to_html(reports: Reports, *, when: datetime | None = None) -> str:
     )
     date = (when or datetime.now().astimezone()).strftime("%Y-%m-%d %H:%M %Z").strip()
     title = f"{_kind(found)} of {target_of(found)}"
-    body = "\n".join((*_head(found, title), *_areas(found), *_findings(found), *_all(found)))
+    body = "\n".join((*_head(found, title), *_findings(found), *_areas(found), *_all(found)))
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
