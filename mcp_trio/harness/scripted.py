@@ -182,10 +182,6 @@ class Said(Received):
         return "method" in self.object and "id" in self.object
 
     @property
-    def is_notification(self) -> bool:
-        return "method" in self.object and "id" not in self.object
-
-    @property
     def params(self) -> JSONObject:
         found = self.object.get("params")
         return found if isinstance(found, dict) else {}
@@ -486,14 +482,6 @@ class Scene:
         """
         failure = f"the client does not send {what}"
         return (await self._until(lambda: [s for s in self.said if wanted(s)], timeout, failure))[0]
-
-    async def http_request(
-        self, wanted: Callable[[HTTPRequest], bool], what: str, *, timeout: float = 0
-    ) -> HTTPRequest:
-        """Wait for an HTTP request that fits. Raises as `message`."""
-        failure = f"the client does not send {what}"
-        found = await self._until(lambda: list(filter(wanted, self.requests)), timeout, failure)
-        return found[0]
 
     async def _until(self, found: Callable[[], list[T]], timeout: float, failure: str) -> list[T]:
         """Wait until something is found: for as long as the client goes on doing things."""

@@ -16,7 +16,6 @@ from mcp_trio.protocol.revisions import REVISIONS
 from mcp_trio.wire.jsonrpc import JSONObject
 
 FORMAT: Final = 1
-DEFAULT_FOLDER: Final = ".mcp-trio-fuzz"
 
 
 class NoReplay(Exception):

@@ -164,7 +164,7 @@ class Trace:
         exit_status: How the process ended, as far as it ended by itself.
         last_words: The end of its stderr.
         deadline: The seconds that an answer may take.
-        began, finished: In Trio's time.
+        began: In Trio's time.
     """
 
     case: Case
@@ -191,7 +191,6 @@ class Trace:
     awaited_exit: bool = False
     exit_status: int | None = None
     last_words: str = ""
-    finished: float = 0.0
 
 
 class Ledger:
@@ -212,7 +211,6 @@ class Ledger:
         self._unclear: dict[Key, list[RequestId]] = {}
         self._tokens: dict[Key, float | None] = {}
         self._unclear_tokens = False
-        self._was_unclear = False  # the case before, so that an error without an id may be late
         self._serial = 0
         self._unread: list[Asked] = []  # their cancellation may not have been read
 
@@ -382,7 +380,6 @@ class Ledger:
 
     def forget_unclear(self) -> None:
         """Forget ids of what was not clear, except for the newest. A case is over."""
-        self._was_unclear = self._trace.unclear
         self._unclear.pop(NULL, None)  # the fence has been answered, and so errors without an id
         _forget(self._unclear, keep=500)
         _forget(self._tokens, keep=500)

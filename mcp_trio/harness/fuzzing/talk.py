@@ -137,7 +137,6 @@ class Talk:
         return trace
 
     def _finish(self, trace: Trace) -> None:
-        trace.finished = trio.current_time()
         trace.ended = self.ended
         numbers = [getattr(step, "id", 0) + getattr(step, "times", 0) for step in trace.case.steps]
         self.speech.base += max([0, *(number for number in numbers if number > 0)]) + 1
