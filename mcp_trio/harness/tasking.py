@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import attrs
 import trio
 
-from mcp_trio.harness.calling import accept, arguments_for
+from mcp_trio.harness.calling import accept, arguments_for, asking_tools
 from mcp_trio.harness.model import Failed, NotApplicable
 from mcp_trio.harness.probe import ServerProbe
 from mcp_trio.harness.samples import NoSample, outside
@@ -200,6 +200,7 @@ async def failing_task(probe: ServerProbe) -> AsyncIterator[Watched]:
 @asynccontextmanager
 async def asking_task(probe: ServerProbe) -> AsyncIterator[tuple[Watched, list[JSONObject]]]:
     """A task that asks for something, and the requests that it sends; the block has to watch it."""
+    tools = await task_tools(probe)
     async with probe.open_session() as session:
         questions: list[JSONObject] = []
 
@@ -215,7 +216,7 @@ async def asking_task(probe: ServerProbe) -> AsyncIterator[tuple[Watched, list[J
 
         session.answerers["elicitation/create"] = remember
         session.answerers["sampling/createMessage"] = remember_sampling
-        for tool in await task_tools(probe):
+        for tool in tools:
             task = await start(session, tool)
             await answered(session, task)
             if questions:
@@ -298,12 +299,13 @@ async def question_as_task(probe: ServerProbe) -> AsyncIterator[TaskClient]:
     Raises:
         NotApplicable: No tool that may be called does that.
     """
+    tools = [tried.tool for tried in await asking_tools(probe)]
     offered = {**capabilities_for(probe.revision), "tasks": TaskClient.CAPABILITY}
     async with probe.open_session(capabilities=offered) as session:
         session.answerers["elicitation/create"] = accept
         client = TaskClient()
         client.install(session)
-        for tool in await probe.callable_tools():
+        for tool in tools:
             params = {"name": tool["name"], "arguments": arguments_for(tool) or {}}
             try:
                 await session.request("tools/call", params, timeout=session.deadline)

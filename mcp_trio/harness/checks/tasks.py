@@ -13,7 +13,7 @@ from typing import Final
 
 import trio
 
-from mcp_trio.harness.calling import accept, arguments_for
+from mcp_trio.harness.calling import accept, arguments_for, asking_tools
 from mcp_trio.harness.checks import check, having
 from mcp_trio.harness.model import Failed, NotApplicable
 from mcp_trio.harness.probe import ServerProbe, expect, list_all
@@ -576,10 +576,11 @@ async def task_states_are_no_streams(probe: ServerProbe) -> None:
     revisions=TASKS,
 )
 async def servers_ask_by_tasks_only_if_allowed(probe: ServerProbe) -> None:
+    tools = [tried.tool for tried in await asking_tools(probe)]
     asked = False
     async with probe.open_session() as session:
         session.answerers["elicitation/create"] = accept
-        for tool in await probe.callable_tools():
+        for tool in tools:
             params = {"name": tool["name"], "arguments": arguments_for(tool) or {}}
             try:
                 await session.request("tools/call", params, timeout=session.deadline)
