@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import attrs
@@ -47,18 +46,20 @@ async def offered(probe: ServerProbe) -> list[str]:
     return found
 
 
-async def pages(session: Session, method: str) -> AsyncIterator[JSONObject]:
+async def pages(session: Session, method: str) -> list[JSONObject]:
     """The pages of a list. An error ends it: a server may lack templates, say."""
+    found: list[JSONObject] = []
     cursor: Any = None
     for _ in range(MOST_PAGES):
         params: JSONObject = {} if cursor is None else {"cursor": cursor}
         result = (await session.request(method, params)).result
         if result is None:
-            return
-        yield result
+            break
+        found.append(result)
         cursor = result.get("nextCursor")
         if cursor is None:
-            return
+            break
+    return found
 
 
 def keys_in(page: JSONObject, method: str) -> list[str]:
@@ -70,7 +71,7 @@ def keys_in(page: JSONObject, method: str) -> list[str]:
 
 async def keys_of(session: Session, method: str) -> list[str]:
     """What stands in a whole list, by name or URI, in order."""
-    return [key async for page in pages(session, method) for key in keys_in(page, method)]
+    return [key for page in await pages(session, method) for key in keys_in(page, method)]
 
 
 @check(
@@ -80,7 +81,7 @@ async def keys_of(session: Session, method: str) -> list[str]:
 async def lists_are_well_formed(probe: ServerProbe) -> None:
     session = await probe.session()
     for method in await offered(probe):
-        async for page in pages(session, method):
+        for page in await pages(session, method):
             if wrong := misfit_of_result(page, method):
                 raise Failed(f"a result of {method} does not fit: {wrong}")
 
@@ -93,7 +94,7 @@ async def lists_are_well_formed(probe: ServerProbe) -> None:
 async def lists_come_to_an_end(probe: ServerProbe) -> None:
     session = await probe.session()
     for method in await offered(probe):
-        cursors = [page.get("nextCursor") async for page in pages(session, method)]
+        cursors = [page.get("nextCursor") for page in await pages(session, method)]
         if not cursors:
             continue
         expect(len(cursors) < MOST_PAGES, f"{method} has no end: {MOST_PAGES} pages came")
@@ -234,7 +235,7 @@ async def cache_scope_is_the_same_on_all_pages(probe: ServerProbe) -> None:
     session = await probe.session()
     judged = False
     for method in await offered(probe):
-        scopes = [page.get("cacheScope") async for page in pages(session, method)]
+        scopes = [page.get("cacheScope") for page in await pages(session, method)]
         judged = judged or len(scopes) > 1
         expect(
             len(set(map(str, scopes))) < 2, f"the pages of {method} have the scopes {scopes[:8]}"

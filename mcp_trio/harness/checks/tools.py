@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from mcp_trio.harness.calling import Tried, converse, tried_tools
@@ -224,13 +224,15 @@ async def malformed_call_is_refused(probe: ServerProbe) -> None:
 
 async def invalid_calls(
     probe: ServerProbe, session: Session, *kinds: str
-) -> AsyncIterator[tuple[Tried, Outside, Reply]]:
+) -> list[tuple[Tried, Outside, Reply]]:
     """Call tools with arguments that their schemas refuse; some of each, and what came of it."""
     found = list(_invalid_arguments(await tried_tools(probe), kinds))
     require(found, "no tool that may be called has a schema that refuses such arguments")
+    called = []
     for tried, wrong in found[:MOST_INVALID]:
         reply = await session.request("tools/call", {**tried.call, "arguments": wrong.value})
-        yield tried, wrong, reply
+        called.append((tried, wrong, reply))
+    return called
 
 
 def _invalid_arguments(
@@ -254,7 +256,7 @@ def _invalid_arguments(
 async def invalid_arguments_are_refused(probe: ServerProbe) -> None:
     session = await probe.session()
     kinds = ("missing", "type", "bounds", "choice")
-    async for tried, wrong, reply in invalid_calls(probe, session, *kinds):
+    for tried, wrong, reply in await invalid_calls(probe, session, *kinds):
         expect(refused(reply), f"{tried.name!r} was called {wrong.words}: {reply.brief()}")
 
 
@@ -265,7 +267,7 @@ async def invalid_arguments_are_refused(probe: ServerProbe) -> None:
 )
 async def invalid_arguments_are_reported(probe: ServerProbe) -> None:
     session = await probe.session()
-    async for tried, wrong, reply in invalid_calls(probe, session, "missing", "type"):
+    for tried, wrong, reply in await invalid_calls(probe, session, "missing", "type"):
         expect(reply.error is None, f"{tried.name!r} was called {wrong.words}: {reply.brief()}")
 
 
@@ -275,7 +277,7 @@ async def invalid_arguments_are_reported(probe: ServerProbe) -> None:
 )
 async def unknown_arguments_are_refused(probe: ServerProbe) -> None:
     session = await probe.session()
-    async for tried, wrong, reply in invalid_calls(probe, session, "unknown"):
+    for tried, wrong, reply in await invalid_calls(probe, session, "unknown"):
         expect(refused(reply), f"{tried.name!r} was called {wrong.words}: {reply.brief()}")
 
 

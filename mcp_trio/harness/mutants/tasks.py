@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final
 
 import attrs
 
 from mcp_trio.harness.mutants import Mutant
 from mcp_trio.harness.mutants.frames import Back, Fault, Frame, frame_mutant
+from mcp_trio.harness.mutants.plain_http import open_over_http
 from mcp_trio.harness.mutants.tasks_server import TasksServer
-from mcp_trio.harness.targets import ServerTarget, server_target
+from mcp_trio.harness.targets import ServerTarget, server_target, url_target
 from mcp_trio.protocol.meta import META, RELATED_TASK
 from mcp_trio.wire.jsonrpc import JSONObject
 
@@ -325,6 +327,17 @@ async def _open_hasty() -> AsyncIterator[ServerTarget]:
     yield server_target(TasksServer(asks_while_working=True), "never-input-required")
 
 
+def _over_http(id: str, fault: str, catches: Sequence[str], *, streams: bool) -> Mutant:
+    """The healthy server over HTTP; one that answers by streams, if it is at fault."""
+
+    @asynccontextmanager
+    async def opened(streams: bool) -> AsyncIterator[ServerTarget]:
+        async with open_over_http(TasksServer(), streams=streams) as url:
+            yield url_target(url)
+
+    return Mutant(id, fault, tuple(catches), partial(opened, streams), partial(opened, False))
+
+
 MUTANTS: Final[tuple[Mutant, ...]] = (
     _tasks(
         "tasks-undeclared",
@@ -518,5 +531,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "Names the task again in _meta of tasks/get.",
         ["servers-name-tasks-once"],
         RelatesPolls,
+    ),
+    _over_http(
+        "states-are-streams",
+        "Answers tasks/get by a stream of events.",
+        ["task-states-are-no-streams"],
+        streams=True,
     ),
 )
