@@ -16,43 +16,14 @@ sees to both, and prints who caught whom.
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from importlib import import_module
-from typing import Final
 
 import attrs
 
+from mcp_trio.harness.checks import AREAS
 from mcp_trio.harness.handover import ClientTarget
 from mcp_trio.harness.targets import ServerTarget
 
-__all__ = ["AREAS", "ClientMutant", "Mutant", "load_mutants"]
-
-AREAS: Final[tuple[str, ...]] = (
-    "jsonrpc",
-    "lifecycle",
-    "versioning",
-    "utilities",
-    "tools",
-    "resources",
-    "prompts",
-    "listing",
-    "asking",
-    "subscriptions",
-    "tasks",
-    "stdio",
-    "http_common",
-    "http_legacy",
-    "http_modern",
-    "authorization",
-    "robustness",
-    "client_base",
-    "client_versions",
-    "client_features",
-    "client_asking",
-    "client_stdio",
-    "client_http",
-    "client_auth",
-    "client_tasks",
-)
-"""The modules with mutants."""
+__all__ = ["ClientMutant", "Mutant", "load_mutants"]
 
 
 @attrs.frozen
@@ -89,5 +60,5 @@ class ClientMutant:
 
 
 def load_mutants() -> tuple[Mutant | ClientMutant, ...]:
-    """All mutants, in the order of the areas."""
+    """All mutants: each area of checks has a module of the same name here."""
     return tuple(mutant for area in AREAS for mutant in import_module(f"{__name__}.{area}").MUTANTS)

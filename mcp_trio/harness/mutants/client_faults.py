@@ -30,7 +30,7 @@ from mcp_trio.harness.handover import (
 )
 from mcp_trio.harness.model import Transport
 from mcp_trio.harness.mutants import ClientMutant
-from mcp_trio.harness.mutants.frames import Back, Frame
+from mcp_trio.harness.mutants.frames import Back, FaultyStream, Frame
 from mcp_trio.wire.jsonrpc import JSONObject
 
 Client: TypeAlias = Callable[..., Awaitable[object]]
@@ -115,7 +115,7 @@ def client_mutant(
 
     async def faulty(address: Address) -> None:
         assert address.stream is not None
-        await client(_FaultyStream(address.stream, fault()), mode=mode)
+        await client(faulty_stream(address.stream, fault()), mode=mode)
 
     async def healthy(address: Address) -> None:
         await client(address.stream, mode=mode)
@@ -213,58 +213,9 @@ def _first_line(of: object) -> str:
     return (of.__doc__ or "").strip().partition("\n")[0]
 
 
-class _FaultyStream(FrameStream):
-    def __init__(self, stream: FrameStream, fault: ClientFault) -> None:
-        self._stream = stream
-        self._fault = fault
-
-    async def receive(self) -> list[bytes]:
-        while frames := await self._stream.receive():
-            on, back = _sorted(self._fault.hears, frames)
-            if back:
-                await self._stream.send(back)
-            if on:
-                return on
-        return []
-
-    async def send(self, frames: Sequence[bytes]) -> None:
-        on, _ = _sorted(self._fault.says, frames)
-        if on:
-            await self._stream.send(on)
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
 def faulty_stream(stream: FrameStream, fault: ClientFault) -> FrameStream:
     """A stream that all frames of a client pass a fault on."""
-    return _FaultyStream(stream, fault)
-
-
-def _sorted(
-    change: Callable[[Frame], Iterable[Frame | Back]], frames: Iterable[bytes]
-) -> tuple[list[bytes], list[bytes]]:
-    on: list[bytes] = []
-    back: list[bytes] = []
-    for frame in frames:
-        for changed in change(_read(frame)):
-            if isinstance(changed, Back):
-                back.append(_write(changed.frame))
-            else:
-                on.append(_write(changed))
-    return on, back
-
-
-def _read(frame: bytes) -> Frame:
-    try:
-        value = json.loads(frame)
-    except (ValueError, RecursionError):
-        return frame
-    return value if isinstance(value, dict) else frame
-
-
-def _write(frame: Frame) -> bytes:
-    return frame if isinstance(frame, bytes) else json.dumps(frame).encode()
+    return FaultyStream(stream, fault.hears, fault.says)
 
 
 class _FaultyTransport(httpx.AsyncBaseTransport):

@@ -20,6 +20,7 @@ from mcp_trio.harness.mutants.tasks import (
     BelievesMetadata,
     CancelledComesBack,
     ForgetsTasks,
+    Impatient,
     MovesBack,
     Numbered,
     Requests,
@@ -81,20 +82,6 @@ class NeverFetches(Fault):
     def sent(self, frame: Frame) -> Iterable[Frame | Back]:
         if not (isinstance(frame, dict) and frame.get("method") == "tasks/result"):
             yield frame
-
-
-class Impatient(Fault):
-    """Reads every pollInterval as 1."""
-
-    def received(self, frame: Frame) -> Iterable[Frame | Back]:
-        if isinstance(frame, dict) and isinstance(frame.get("result"), dict):
-            result = dict(frame["result"])
-            if isinstance(result.get("task"), dict):
-                result["task"] = {**result["task"], "pollInterval": 1}
-            if "pollInterval" in result:
-                result["pollInterval"] = 1
-            frame = {**frame, "result": result}
-        yield frame
 
 
 def _as_task(request: JSONObject, answer: JSONObject) -> JSONObject:

@@ -92,17 +92,29 @@ class Faulty:
     fault: Callable[[], Fault]
 
     async def serve_frames(self, stream: FrameStream) -> object:
-        return await self.healthy.serve_frames(_FaultyStream(stream, self.fault()))
+        fault = self.fault()
+        return await self.healthy.serve_frames(FaultyStream(stream, fault.received, fault.sent))
 
 
-class _FaultyStream(FrameStream):
-    def __init__(self, stream: FrameStream, fault: Fault) -> None:
+Change: TypeAlias = Callable[[Frame], Iterable[Frame | Back]]
+
+
+class FaultyStream(FrameStream):
+    """A stream whose frames are changed on their way, in either direction.
+
+    Args:
+        incoming: Makes what is received of what came.
+        outgoing: Makes what goes of what was sent.
+    """
+
+    def __init__(self, stream: FrameStream, incoming: Change, outgoing: Change) -> None:
         self._stream = stream
-        self._fault = fault
+        self._incoming = incoming
+        self._outgoing = outgoing
 
     async def receive(self) -> list[bytes]:
         while frames := await self._stream.receive():
-            on, back = _sorted(self._fault.received, frames)
+            on, back = _sorted(self._incoming, frames)
             if back:
                 await self._stream.send(back)
             if on:
@@ -110,7 +122,7 @@ class _FaultyStream(FrameStream):
         return []
 
     async def send(self, frames: Sequence[bytes]) -> None:
-        on, _ = _sorted(self._fault.sent, frames)
+        on, _ = _sorted(self._outgoing, frames)
         if on:
             await self._stream.send(on)
 
@@ -118,9 +130,7 @@ class _FaultyStream(FrameStream):
         await self._stream.aclose()
 
 
-def _sorted(
-    change: Callable[[Frame], Iterable[Frame | Back]], frames: Iterable[bytes]
-) -> tuple[list[bytes], list[bytes]]:
+def _sorted(change: Change, frames: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
     on, back = [], []
     for frame in frames:
         for changed in change(_read(frame)):
