@@ -37,7 +37,7 @@ def command(address: str, *, stubborn: bool = False, chatty: bool = False) -> tu
 def connect(address: str) -> socket.socket:
     """A connection to where the harness listens."""
     kind, _, place = address.partition(":")
-    if kind == "unix":
+    if sys.platform != "win32" and kind == "unix":
         found = socket.socket(socket.AF_UNIX)
         found.connect(place)
         return found

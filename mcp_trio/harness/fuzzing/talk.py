@@ -360,7 +360,9 @@ class Talk:
     def _go_on(self) -> None:
         """Wake a process that a case has stopped."""
         child = self.wire.child
-        if child is not None and any(isinstance(step, cases.Signal) for step in self._steps()):
+        if sys.platform == "win32" or child is None:
+            return
+        if any(isinstance(step, cases.Signal) for step in self._steps()):
             _kill(child.pid, signal.SIGCONT)
 
     def _steps(self) -> tuple[Step, ...]:
@@ -499,8 +501,9 @@ class Talk:
 
 def _kill(group: int, number: int) -> None:
     """Send a signal to a process that leads a group, and to the rest of the group."""
-    with suppress(ProcessLookupError):
-        os.killpg(group, number)
+    if sys.platform != "win32":  # where there are no such signals, and no case sends one
+        with suppress(ProcessLookupError):
+            os.killpg(group, number)
 
 
 @asynccontextmanager

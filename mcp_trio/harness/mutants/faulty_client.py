@@ -7,7 +7,6 @@ in its bytes, and in how it starts and ends its server.
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -189,7 +188,7 @@ FAULTS: Final[tuple[Callable[[Server], Any], ...]] = (
 def main(arguments: Sequence[str]) -> None:
     """Be a client with a fault."""
     fault = next(fault for fault in FAULTS if fault.__name__ == arguments[0])
-    if os.name == "posix":
+    if sys.platform != "win32":
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     trio.run(partial(fault, list(arguments[1:])))
 
