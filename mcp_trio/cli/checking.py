@@ -10,6 +10,7 @@ import click
 from mcp_trio.cli.server_command import (
     TARGETS,
     ServerCommand,
+    harness_target,
     number,
     one_target,
     report_options,
@@ -37,23 +38,7 @@ WIDEST = 200  # for the table of requirements, which is for `grep` then
 
 
 @click.command(cls=ServerCommand, epilog=EXAMPLES + TARGETS + STATUS)
-@click.argument("target_word", metavar="[TARGET]", required=False)
-@click.option("--target", "-t", metavar="TARGET", help="The server, if not after --.")
-@click.option(
-    "--env",
-    "-e",
-    multiple=True,
-    metavar="NAME[=VALUE]",
-    help="A variable that a server gets that is started.",
-)
-@click.option(
-    "--header",
-    "-H",
-    multiple=True,
-    metavar="'NAME: VALUE'",
-    help="An HTTP header for the server at a URL.",
-)
-@click.option("--sse", is_flag=True, help="The URL is the event stream of HTTP+SSE (2024-11-05).")
+@harness_target
 @click.option(
     "--only", multiple=True, metavar="CHECK", help="Run this check; may be given several times."
 )

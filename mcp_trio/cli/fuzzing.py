@@ -18,6 +18,7 @@ from mcp_trio.cli.ending import Failed
 from mcp_trio.cli.server_command import (
     TARGETS,
     ServerCommand,
+    harness_target,
     number,
     one_target,
     report_options,
@@ -70,23 +71,7 @@ there, 2 usage, 3 no connection.
 
 
 @click.command(cls=ServerCommand, epilog=NOTES + TARGETS + STATUS)
-@click.argument("target_word", metavar="[TARGET]", required=False)
-@click.option("--target", "-t", metavar="TARGET", help="The server, if not after --.")
-@click.option(
-    "--env",
-    "-e",
-    multiple=True,
-    metavar="NAME[=VALUE]",
-    help="A variable that a server gets that is started.",
-)
-@click.option(
-    "--header",
-    "-H",
-    multiple=True,
-    metavar="'NAME: VALUE'",
-    help="An HTTP header for the server at a URL.",
-)
-@click.option("--sse", is_flag=True, help="The URL is the event stream of HTTP+SSE (2024-11-05).")
+@harness_target
 @click.option(
     "--role",
     type=click.Choice(["server", "client"]),

@@ -76,3 +76,33 @@ def report_options(command: Callable[..., None]) -> Callable[..., None]:
         option = click.option(name, callback=file_to_write, metavar="FILE", help=f"Write {what}.")
         command = option(command)
     return command
+
+
+HARNESS_TARGET = (
+    click.argument("target_word", metavar="[TARGET]", required=False),
+    click.option("--target", "-t", metavar="TARGET", help="The server, if not after --."),
+    click.option(
+        "--env",
+        "-e",
+        multiple=True,
+        metavar="NAME[=VALUE]",
+        help="A variable that a server gets that is started.",
+    ),
+    click.option(
+        "--header",
+        "-H",
+        multiple=True,
+        metavar="'NAME: VALUE'",
+        help="An HTTP header for the server at a URL.",
+    ),
+    click.option(
+        "--sse", is_flag=True, help="The URL is the event stream of HTTP+SSE (2024-11-05)."
+    ),
+)
+
+
+def harness_target(command: Callable[..., None]) -> Callable[..., None]:
+    """What `check` and `fuzz` ask of the target that they are pointed at."""
+    for option in reversed(HARNESS_TARGET):
+        command = option(command)
+    return command

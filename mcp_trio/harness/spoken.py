@@ -5,12 +5,11 @@ from __future__ import annotations
 from mcp_trio.harness.exchange import Exchange
 from mcp_trio.harness.model import Failed, NotApplicable
 from mcp_trio.harness.probe import Options
-from mcp_trio.harness.session import CLIENT_INFO, open_session
+from mcp_trio.harness.session import CLIENT_INFO, START_TIME, open_session
 from mcp_trio.harness.targets import ServerTarget
 from mcp_trio.protocol.revisions import LATEST_LEGACY, LEGACY, MODERN
 
 STDERR_LINES = 10
-START_TIME = 30.0  # seconds for a first answer, as the server may have to be fetched first
 
 
 async def newest_of_each_era(target: ServerTarget, options: Options) -> tuple[str, ...]:

@@ -11,10 +11,9 @@ from mcp_trio.harness.checks import LEGACY, check
 from mcp_trio.harness.exercise import Heard, as_object, exercise
 from mcp_trio.harness.model import Failed
 from mcp_trio.harness.probe import ServerProbe, expect
-from mcp_trio.harness.session import CLIENT_INFO, Reply, Session, shake_hands
+from mcp_trio.harness.session import CLIENT_INFO, START_TIME, Reply, Session, shake_hands
 from mcp_trio.wire.jsonrpc import JSON, JSONObject
 
-START_TIME: Final = 30.0  # seconds: the server may have to be fetched first
 QUIET_TIME: Final = 0.3  # seconds in which a server that speaks too soon does so
 
 
